@@ -1,0 +1,115 @@
+//! A shard and the controller: adopting views, confirming epochs, reporting idleness.
+
+use crate::background::JobRunner;
+use crate::control::message::Message;
+use crate::control::record::{ContainerView, JobView};
+use crate::request::{Completion, Failure};
+use crate::shard::{Engine, Output};
+use crate::units::{Nanos, VolumeId};
+use alloc::sync::Arc;
+
+impl Engine {
+    pub(crate) fn message(&mut self, message: Message) {
+        match message {
+            Message::Forward(forward) => self.forwarded(forward),
+            Message::ForwardDone { ticket, result } => self.piece_done(ticket, result),
+            Message::View(view) => self.adopt(view),
+            Message::FailureDurable(members) => {
+                self.durable_failed.0 |= members.0;
+                self.refresh_volumes();
+                self.settle_held();
+            }
+            message => {
+                if let Some(controller) = &mut self.controller {
+                    controller.message(message, self.now);
+                }
+            }
+        }
+    }
+
+    /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
+    pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
+        self.failed.0 |= view.failed.0;
+        self.volatile = view.volatile;
+        for at in 0..self.volumes.len() {
+            let volume = &mut self.volumes[at];
+            if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
+                volume.idle_reported = false;
+                volume.last_write = self.now;
+            }
+            volume.view = view.volumes[at].clone();
+            volume.refresh(self.failed, self.durable_failed);
+            self.adopt_job(at, view.volumes[at].job);
+            if self.volumes[at].view.stopping {
+                self.refuse_blocked(at);
+            } else if self.volumes[at].view.writes_allowed {
+                self.unblock(at);
+            }
+        }
+        self.unconfirmed = Some(view.epoch);
+        self.view = view;
+        self.settle_held();
+    }
+
+    fn adopt_job(&mut self, at: usize, job: Option<JobView>) {
+        let volume = &mut self.volumes[at];
+        match (&mut volume.job, job) {
+            (Some(runner), Some(view)) if runner.view.id == view.id => runner.update(view),
+            (_, Some(view)) => volume.job = Some(JobRunner::new(view, volume.bands())),
+            (_, None) => volume.job = None,
+        }
+    }
+
+    /// Answers requests that waited for writes to be allowed when the volume stops.
+    fn refuse_blocked(&mut self, at: usize) {
+        for position in 0..self.volumes[at].blocked.len() {
+            let index = self.volumes[at].blocked[position];
+            let state = &self.requests[index];
+            let (tag, origin) = (state.request.tag, state.origin);
+            self.requests.give(index);
+            self.local_requests -= usize::from(origin.is_none());
+            let result = Err(Failure::Stopping);
+            self.outputs.push_back(match origin {
+                None => Output::Complete(Completion { tag, result }),
+                Some((shard, ticket, _)) => Output::Send(shard, Message::ForwardDone { ticket, result }),
+            });
+        }
+        self.volumes[at].blocked.clear();
+    }
+
+    /// Confirms the latest epoch when nothing that it forbids is under way.
+    #[inline]
+    pub(crate) fn confirm_epoch(&mut self) {
+        let Some(epoch) = self.unconfirmed else { return };
+        let drained = self.volumes.iter().all(|volume| {
+            let stopped = !volume.view.stopping
+                || (self.running.used() == 0 && self.requests.used() == 0);
+            stopped && (volume.view.writes_allowed || volume.writes_running == 0)
+        });
+        if drained {
+            self.unconfirmed = None;
+            self.tell_controller(Message::EpochConfirmed { shard: self.id, epoch });
+        }
+    }
+
+    /// Tells the controller of volumes that have not been written to for a while.
+    pub(crate) fn report_idle(&mut self) {
+        for at in 0..self.volumes.len() {
+            let volume = &mut self.volumes[at];
+            let quiet: Nanos = self.now.since(volume.last_write);
+            if volume.idle_reported || volume.writes_running > 0 || quiet < self.options.clean_after {
+                continue;
+            }
+            volume.idle_reported = true;
+            let message = Message::Idle { shard: self.id, volume: VolumeId(at as u8), idle: true };
+            self.tell_controller(message);
+        }
+    }
+
+    /// The first write after a pause.
+    pub(crate) fn report_busy(&mut self, at: usize) {
+        self.volumes[at].idle_reported = false;
+        let message = Message::Idle { shard: self.id, volume: VolumeId(at as u8), idle: false };
+        self.tell_controller(message);
+    }
+}

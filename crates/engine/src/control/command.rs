@@ -1,0 +1,155 @@
+//! What an operator may order, and when it is refused.
+
+use super::Controller;
+use super::message::{Command, Refused};
+use super::record::{JobKind, MemberRecord, MemberState};
+use crate::event::JobName;
+use crate::limits::CONTAINER_MEMBERS_MAX;
+use crate::policy::ErrorClass;
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+
+impl Controller {
+    pub(super) fn command(&mut self, command: Command) -> Result<(), Refused> {
+        match command {
+            Command::Fail(member) => self.command_fail(member),
+            Command::Remove(member) => self.command_remove(member),
+            Command::AddSpare { member, size_bytes, volatile_cache } => {
+                self.command_add_spare(member, size_bytes, volatile_cache)
+            }
+            Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
+            Command::Scrub { volume, repair } => self.command_scrub(volume, repair),
+            Command::CancelJob(volume) => {
+                self.known(volume)?;
+                if self.cancel_job(volume.0 as usize) { Ok(()) } else { Err(Refused::NoSuch) }
+            }
+            Command::Pause { volume, paused } => {
+                self.known(volume)?;
+                if self.pause_job(volume.0 as usize, paused) { Ok(()) } else { Err(Refused::NoSuch) }
+            }
+            Command::Rate(rate) => {
+                self.set_rate(rate);
+                Ok(())
+            }
+            Command::Stop => {
+                self.stopping = true;
+                self.view_changed();
+                Ok(())
+            }
+        }
+    }
+
+    fn known(&self, volume: VolumeId) -> Result<(), Refused> {
+        if (volume.0 as usize) < self.record.volumes.len() { Ok(()) } else { Err(Refused::NoSuch) }
+    }
+
+    fn state(&self, member: MemberId) -> MemberState {
+        self.record.members.get(member.0 as usize).map_or(MemberState::Absent, |member| member.state)
+    }
+
+    fn command_fail(&mut self, member: MemberId) -> Result<(), Refused> {
+        if !matches!(self.state(member), MemberState::Active | MemberState::Spare)
+            || self.failed.has(member)
+        {
+            return Err(Refused::NoSuch);
+        }
+        for volume in &self.record.volumes {
+            let left: SlotSet = match volume.slot_of(member) {
+                Some(slot) => self.current_slots(volume).without(slot),
+                None => continue,
+            };
+            let unsynced = volume.sync.is_some_and(|sync| {
+                !matches!(sync.kind, super::record::SyncKind::Rebuild(_))
+            });
+            let parity = volume.geometry.level == crate::layout::Level::Raid5;
+            if !volume.geometry.survives(left) || (unsynced && parity) {
+                return Err(Refused::WouldLoseData);
+            }
+        }
+        self.member_failed(member, ErrorClass::Gone, 0);
+        Ok(())
+    }
+
+    fn command_remove(&mut self, member: MemberId) -> Result<(), Refused> {
+        if !matches!(self.state(member), MemberState::Failed | MemberState::Spare) {
+            return Err(if self.state(member) == MemberState::Active {
+                Refused::WouldLoseData
+            } else {
+                Refused::NoSuch
+            });
+        }
+        self.failed.insert(member);
+        self.record.members[member.0 as usize].state = MemberState::Absent;
+        for volume in &mut self.record.volumes {
+            if let Some(Slot(slot)) = volume.slot_of(member) {
+                volume.slots[slot as usize].member = None;
+            }
+        }
+        self.changed();
+        self.view_changed();
+        Ok(())
+    }
+
+    fn command_add_spare(
+        &mut self,
+        member: MemberId,
+        size_bytes: u64,
+        volatile_cache: bool,
+    ) -> Result<(), Refused> {
+        let at = member.0 as usize;
+        if at >= CONTAINER_MEMBERS_MAX || self.state(member) != MemberState::Absent || self.failed.has(member)
+        {
+            return Err(Refused::NoSuch);
+        }
+        if size_bytes < self.needed_bytes() {
+            return Err(Refused::TooSmall);
+        }
+        while self.record.members.len() <= at {
+            self.record.members.push(MemberRecord::ABSENT);
+        }
+        self.record.members[at] =
+            MemberRecord { state: MemberState::Spare, size_bytes, volatile_cache };
+        self.changed();
+        self.view_changed();
+        Ok(())
+    }
+
+    fn command_replace(&mut self, volume: VolumeId, slot: Slot, to: MemberId) -> Result<(), Refused> {
+        self.known(volume)?;
+        let at = volume.0 as usize;
+        let place = self.record.volumes[at].slots.get(slot.0 as usize).ok_or(Refused::NoSuch)?;
+        let usable = place.current && place.member.is_some_and(|member| !self.failed.has(member));
+        if self.state(to) != MemberState::Spare || !usable {
+            return Err(Refused::NoSuch);
+        }
+        if self.record.members[to.0 as usize].size_bytes < self.needed_bytes() {
+            return Err(Refused::TooSmall);
+        }
+        let same = place.member;
+        let places: alloc::vec::Vec<usize> = (0..self.record.volumes.len())
+            .filter(|&at| self.record.volumes[at].slots.get(slot.0 as usize).map(|s| s.member) == Some(same))
+            .collect();
+        if places.iter().any(|&at| self.has_job(at)) {
+            return Err(Refused::Busy);
+        }
+        for at in places {
+            self.add_job(at, JobKind::Replace(slot, to), JobName::Replace);
+        }
+        Ok(())
+    }
+
+    fn command_scrub(&mut self, volume: VolumeId, repair: bool) -> Result<(), Refused> {
+        self.known(volume)?;
+        let at = volume.0 as usize;
+        let record = &self.record.volumes[at];
+        if !record.geometry.redundant() {
+            return Err(Refused::NoRedundancy);
+        }
+        let whole = self.current_slots(record).count() == u32::from(record.geometry.members);
+        if self.has_job(at) || !whole || (repair && record.read_only) {
+            return Err(Refused::Busy);
+        }
+        let name = if repair { JobName::Repair } else { JobName::Check };
+        self.add_job(at, JobKind::Check { repair }, name);
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Losing a member: it is dropped from the view at once, its failed mark is made durable on every
+//! survivor, and only when that is done and every shard has confirmed are writes acknowledged that it
+//! missed. If a survivor fails meanwhile, its own mark joins the next version and writes that it missed
+//! wait for that one.
+
+use super::message::Message;
+use super::record::{MemberSet, MemberState};
+use super::{Controller, Output, PendingFailure};
+use crate::event::Event;
+use crate::policy::ErrorClass;
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+
+impl Controller {
+    pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
+        let known = self.record.members.get(member.0 as usize).map(|member| member.state);
+        let in_use = matches!(known, Some(MemberState::Active | MemberState::Spare));
+        if self.failed.has(member) || !in_use {
+            return;
+        }
+        self.failed.insert(member);
+        self.event(Event::MemberFailed { member, class, errno });
+        if let Some(next) = self.updater.lost(member, self.now) {
+            self.persist(next);
+        }
+        let mut on_record = known == Some(MemberState::Spare);
+        for at in 0..self.record.volumes.len() {
+            on_record |= self.volume_loses(at, member);
+        }
+        self.end_jobs_of(member);
+        let epoch = self.view_changed();
+        if on_record {
+            self.mark_failed(member);
+            let version = self.changed();
+            self.failures.push(PendingFailure { member, version, epoch });
+        }
+    }
+
+    /// Works out what the loss means to one volume; returns whether it has to be recorded because the
+    /// volume goes on without the member.
+    fn volume_loses(&mut self, at: usize, member: MemberId) -> bool {
+        let volume = &self.record.volumes[at];
+        let Some(slot) = volume.slot_of(member) else { return false };
+        if !volume.slots[slot.0 as usize].current {
+            // A drive that was only being filled: the volume loses nothing it had.
+            return true;
+        }
+        if self.marks[at].failed {
+            return false;
+        }
+        let left: SlotSet = self.current_slots(volume);
+        if volume.geometry.survives(left) {
+            return true;
+        }
+        // Recording this failure would make the loss permanent; without it the array can still be
+        // started again when the drive comes back.
+        self.marks[at].failed = true;
+        self.event(Event::VolumeFailed(VolumeId(at as u8)));
+        false
+    }
+
+    fn mark_failed(&mut self, member: MemberId) {
+        self.record.members[member.0 as usize].state = MemberState::Failed;
+        for at in 0..self.record.volumes.len() {
+            let failed = self.marks[at].failed;
+            let volume = &mut self.record.volumes[at];
+            let Some(Slot(slot)) = volume.slot_of(member) else { continue };
+            if !failed {
+                volume.slots[slot as usize].current = false;
+            }
+            let filling = matches!(
+                volume.sync.map(|sync| sync.kind),
+                Some(super::record::SyncKind::Rebuild(target)) if target == Slot(slot)
+            );
+            if filling {
+                volume.sync = None;
+            }
+        }
+    }
+
+    /// Announces failures whose mark is durable and whose epoch is confirmed.
+    pub(super) fn run_failures(&mut self) {
+        let mut done = MemberSet::default();
+        for failure in &self.failures {
+            if self.updater.has(failure.version) && self.all_confirmed(failure.epoch) {
+                done.insert(failure.member);
+            }
+        }
+        if done.is_empty() {
+            return;
+        }
+        self.failures.retain(|failure| !done.has(failure.member));
+        self.announced.0 |= done.0;
+        self.outputs.push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
+        done.iter().for_each(|member| self.event(Event::FailureRecorded(member)));
+    }
+}

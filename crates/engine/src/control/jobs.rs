@@ -1,0 +1,477 @@
+//! Background jobs: which one runs, how far it is, and what its end means for the record.
+//!
+//! Work that the metadata knows (initial sync, resync, rebuild) follows from the record and is picked up
+//! again at every start. Scrub and replace are the operator's and end with the process. One job runs at
+//! a time per container; the others keep their position.
+
+use super::record::{
+    JobKind, JobView, MemberSet, MemberState, Record, SlotRecord, SyncKind, SyncRecord,
+};
+use super::{Controller, FlushPurpose};
+use crate::event::{Event, JobName};
+use crate::layout::Geometry;
+use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
+use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
+use crate::volume::{bands_of, window_bytes};
+use alloc::vec::Vec;
+
+/// A job and its progress.
+#[derive(Clone, Debug)]
+struct Job {
+    view: JobView,
+    /// What the metadata will say it is, for names.
+    name: JobName,
+    bands: u64,
+    window_bytes: u64,
+    shard_bands: [u64; SHARDS_MAX],
+    mismatches: [u64; SHARDS_MAX],
+    failures: [u64; SHARDS_MAX],
+    paused: bool,
+    started: bool,
+    started_at: Nanos,
+}
+
+/// A job as people see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobStatus {
+    /// What it is.
+    pub name: JobName,
+    /// Whether it is the one that runs now.
+    pub running: bool,
+    /// Paused by an operator.
+    pub paused: bool,
+    /// Bytes done of each member's extent.
+    pub done_bytes: u64,
+    /// Bytes of each member's extent.
+    pub total_bytes: u64,
+    /// Where it began in this session.
+    pub from_bytes: u64,
+    /// When it began in this session.
+    pub started: Nanos,
+    /// Stripes that did not match.
+    pub mismatches: u64,
+    /// Stripes that could not be done.
+    pub failures: u64,
+}
+
+/// All jobs of a container.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    jobs: Vec<Option<Job>>,
+    active: Option<usize>,
+    next_id: u32,
+    shards: u8,
+    pub rate_bytes_per_s: u64,
+    last_checkpoint: Nanos,
+    /// Position when the flush for the checkpoint under way began.
+    flushed_bytes: u64,
+    /// The job is done and its drives are being flushed.
+    ending: bool,
+}
+
+impl Jobs {
+    pub fn new(record: &Record, shards: u8, rate_bytes_per_s: u64) -> Jobs {
+        let mut jobs = Jobs {
+            jobs: record.volumes.iter().map(|_| None).collect(),
+            active: None,
+            next_id: 1,
+            shards,
+            rate_bytes_per_s,
+            last_checkpoint: Nanos(0),
+            flushed_bytes: 0,
+            ending: false,
+        };
+        for (at, volume) in record.volumes.iter().enumerate() {
+            if let Some(sync) = volume.sync {
+                jobs.add(at, &volume.geometry, kind_of(sync.kind), name_of(sync.kind), sync.done_bytes);
+            }
+        }
+        jobs
+    }
+
+    fn add(&mut self, at: usize, shape: &Geometry, kind: JobKind, name: JobName, from_bytes: u64) {
+        let window = u64::from(window_bytes(shape));
+        let from_band = from_bytes / window;
+        let view = JobView {
+            id: self.next_id,
+            kind,
+            from_band,
+            done_band: from_band,
+            rate_bytes_per_s: 0,
+            paused: false,
+        };
+        self.next_id += 1;
+        self.jobs[at] = Some(Job {
+            view,
+            name,
+            bands: bands_of(shape),
+            window_bytes: window,
+            shard_bands: [from_band; SHARDS_MAX],
+            mismatches: [0; SHARDS_MAX],
+            failures: [0; SHARDS_MAX],
+            paused: false,
+            started: false,
+            started_at: Nanos(0),
+        });
+    }
+
+    pub fn kind(&self, at: usize) -> Option<JobKind> {
+        self.jobs[at].as_ref().map(|job| job.view.kind)
+    }
+
+    /// The job as shards are to see it.
+    pub fn view(&self, at: usize, shards: u8, stopping: bool) -> Option<JobView> {
+        let job = self.jobs[at].as_ref()?;
+        let runs = self.active == Some(at) && job.started && !self.ending;
+        Some(JobView {
+            rate_bytes_per_s: self.rate_bytes_per_s.div_ceil(u64::from(shards)),
+            paused: !runs || job.paused || stopping,
+            ..job.view
+        })
+    }
+
+    pub fn status(&self, at: usize) -> Option<JobStatus> {
+        let job = self.jobs.get(at)?.as_ref()?;
+        Some(JobStatus {
+            name: job.name,
+            running: self.active == Some(at) && job.started && !job.paused,
+            paused: job.paused,
+            done_bytes: job.view.done_band * job.window_bytes,
+            total_bytes: job.bands * job.window_bytes,
+            from_bytes: job.view.from_band * job.window_bytes,
+            started: job.started_at,
+            mismatches: job.mismatches.iter().sum(),
+            failures: job.failure_count(),
+        })
+    }
+
+    pub fn progress(
+        &mut self,
+        shard: ShardId,
+        volume: VolumeId,
+        id: u32,
+        (band, mismatches, failures): (u64, u64, u64),
+    ) {
+        let shards = self.shards as usize;
+        let Some(Some(job)) = self.jobs.get_mut(volume.0 as usize) else { return };
+        if job.view.id != id {
+            return;
+        }
+        let at = shard.0 as usize;
+        job.shard_bands[at] = job.shard_bands[at].max(band);
+        job.mismatches[at] = mismatches;
+        job.failures[at] = failures;
+        job.view.done_band = job.shard_bands[..shards].iter().copied().min().unwrap_or(band);
+    }
+}
+
+impl Job {
+    /// A shard has given the job up.
+    fn aborted(&self) -> bool {
+        self.failures.contains(&u64::MAX)
+    }
+
+    fn failure_count(&self) -> u64 {
+        self.failures.iter().map(|&count| if count == u64::MAX { 1 } else { count }).sum()
+    }
+}
+
+fn kind_of(kind: SyncKind) -> JobKind {
+    match kind {
+        SyncKind::Initial | SyncKind::Resync => JobKind::Sync,
+        SyncKind::Rebuild(slot) => JobKind::Rebuild(slot),
+    }
+}
+
+fn name_of(kind: SyncKind) -> JobName {
+    match kind {
+        SyncKind::Initial => JobName::InitialSync,
+        SyncKind::Resync => JobName::Resync,
+        SyncKind::Rebuild(_) => JobName::Rebuild,
+    }
+}
+
+impl Controller {
+    /// Adds an operator's job. The caller has checked that the volume has none.
+    pub(super) fn add_job(&mut self, at: usize, kind: JobKind, name: JobName) {
+        let shape = self.record.volumes[at].geometry;
+        self.jobs.add(at, &shape, kind, name, 0);
+    }
+
+    pub(super) fn has_job(&self, at: usize) -> bool {
+        self.jobs.jobs[at].is_some()
+    }
+
+    pub(super) fn pause_job(&mut self, at: usize, paused: bool) -> bool {
+        let Some(job) = &mut self.jobs.jobs[at] else { return false };
+        job.paused = paused;
+        self.view_changed();
+        true
+    }
+
+    pub(super) fn set_rate(&mut self, rate_bytes_per_s: u64) {
+        self.jobs.rate_bytes_per_s = rate_bytes_per_s;
+        self.view_changed();
+    }
+
+    pub(super) fn run_jobs(&mut self) {
+        if self.stopping {
+            return self.final_checkpoint();
+        }
+        self.fill_empty_slots();
+        let Some(at) = self.jobs.active else { return self.pick_job() };
+        let Some(job) = &self.jobs.jobs[at] else {
+            self.jobs.active = None;
+            return;
+        };
+        if !job.started {
+            return self.start_job(at);
+        }
+        if self.jobs.ending || self.flush.is_some() {
+            return;
+        }
+        if job.aborted() {
+            return self.end_job(at, false);
+        }
+        if job.view.done_band >= job.bands {
+            self.jobs.ending = true;
+            let members = self.written_by(at);
+            return self.flush(members, FlushPurpose::JobEnd);
+        }
+        let due = self.now.since(self.jobs.last_checkpoint) >= CHECKPOINT_EVERY;
+        if due && self.checkpoint_is_behind(at) {
+            self.flush_for_checkpoint(at);
+        }
+    }
+
+    /// Flushes what the job has written so far; only that much may be recorded afterwards.
+    fn flush_for_checkpoint(&mut self, at: usize) {
+        self.jobs.flushed_bytes =
+            self.jobs.jobs[at].as_ref().map_or(0, |job| job.view.done_band * job.window_bytes);
+        let members = self.written_by(at);
+        self.flush(members, FlushPurpose::Checkpoint);
+    }
+
+    fn pick_job(&mut self) {
+        let ready = |at: &usize| self.jobs.jobs[*at].is_some() && !self.marks[*at].failed;
+        self.jobs.active = (0..self.jobs.jobs.len()).find(ready);
+        if self.jobs.active.is_some() {
+            self.run_jobs();
+        }
+    }
+
+    /// Starts the picked job once the record that names it is durable.
+    fn start_job(&mut self, at: usize) {
+        let repairs = self.jobs.kind(at) == Some(JobKind::Check { repair: true });
+        if !self.is_durable() || (repairs && !self.marks[at].writes_allowed()) {
+            return;
+        }
+        let now = self.now;
+        self.jobs.last_checkpoint = now;
+        let Some(job) = &mut self.jobs.jobs[at] else { return };
+        job.started = true;
+        job.started_at = now;
+        let (volume, name) = (VolumeId(at as u8), job.name);
+        self.event(Event::JobStarted { volume, job: name });
+        self.view_changed();
+    }
+
+    /// The drives that a job writes to: they are flushed before its progress counts.
+    fn written_by(&self, at: usize) -> MemberSet {
+        match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(Slot(slot))) => {
+                self.record.volumes[at].slots[slot as usize].member.into_iter().collect()
+            }
+            Some(JobKind::Replace(_, to)) => [to].into_iter().collect(),
+            Some(JobKind::Check { repair: false }) | None => MemberSet::default(),
+            Some(JobKind::Sync | JobKind::Check { repair: true }) => self.record.active(),
+        }
+    }
+
+    fn checkpoint_is_behind(&self, at: usize) -> bool {
+        let (Some(sync), Some(job)) = (self.record.volumes[at].sync, &self.jobs.jobs[at]) else {
+            return false;
+        };
+        job.view.done_band * job.window_bytes > sync.done_bytes
+    }
+
+    /// The drives are flushed: what was done before is a safe place to start from.
+    pub(super) fn checkpoint_flushed(&mut self, complete: bool) {
+        self.jobs.last_checkpoint = self.now;
+        let Some(at) = self.jobs.active.filter(|_| complete) else { return };
+        let done_bytes = self.jobs.flushed_bytes;
+        if let Some(sync) = &mut self.record.volumes[at].sync {
+            sync.done_bytes = done_bytes;
+            self.changed();
+        }
+        // Other shards may now read the new drive up to here.
+        self.view_changed();
+    }
+
+    /// While stopping: the last checkpoint, once everything has drained.
+    fn final_checkpoint(&mut self) {
+        let Some(at) = self.jobs.active else { return };
+        let drained = self.all_confirmed(self.epoch) && !self.stale_view;
+        if drained && self.flush.is_none() && self.checkpoint_is_behind(at) {
+            self.flush_for_checkpoint(at);
+        }
+    }
+
+    pub(super) fn job_end_flushed(&mut self, complete: bool) {
+        self.jobs.ending = false;
+        let Some(at) = self.jobs.active else { return };
+        if !complete {
+            return self.end_job(at, false);
+        }
+        match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(Slot(slot))) => {
+                self.record.volumes[at].slots[slot as usize].current = true;
+                self.record.volumes[at].sync = None;
+                self.changed();
+            }
+            Some(JobKind::Sync) => {
+                self.record.volumes[at].sync = None;
+                self.changed();
+            }
+            Some(JobKind::Replace(slot, to)) => self.replaced(at, slot, to),
+            Some(JobKind::Check { .. }) | None => {}
+        }
+        self.end_job(at, true);
+    }
+
+    /// The copy is complete: the new drive takes the slot, the old one leaves the container once no
+    /// volume uses it any more.
+    fn replaced(&mut self, at: usize, slot: Slot, to: MemberId) {
+        let old = self.record.volumes[at].slots[slot.0 as usize].member;
+        self.record.volumes[at].slots[slot.0 as usize] = SlotRecord { member: Some(to), current: true };
+        self.record.members[to.0 as usize].state = MemberState::Active;
+        if let Some(old) = old
+            && self.record.volumes.iter().all(|volume| volume.slot_of(old).is_none())
+        {
+            self.record.members[old.0 as usize].state = MemberState::Absent;
+        }
+        self.changed();
+    }
+
+    fn end_job(&mut self, at: usize, complete: bool) {
+        self.jobs.active = None;
+        let Some(job) = self.jobs.jobs[at].take() else { return };
+        let volume = VolumeId(at as u8);
+        let (mismatches, failures) = (job.mismatches.iter().sum(), job.failure_count());
+        self.event(Event::JobEnded { volume, job: job.name, complete, mismatches, failures });
+        if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
+            // Do not begin again by itself: the same block would stop it at the same place.
+            self.record.volumes[at].sync = None;
+            let target = self.record.volumes[at].slots[slot as usize].member;
+            if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
+                self.record.volumes[at].slots[slot as usize].member = None;
+                let unused = self.record.volumes.iter().all(|volume| volume.slot_of(target).is_none());
+                if unused {
+                    self.record.members[target.0 as usize].state = MemberState::Failed;
+                    self.failed.insert(target);
+                }
+            }
+            self.changed();
+        }
+        self.view_changed();
+    }
+
+    /// Ends the operator's job of a volume.
+    pub(super) fn cancel_job(&mut self, at: usize) -> bool {
+        let kind = self.jobs.kind(at);
+        if !matches!(kind, Some(JobKind::Check { .. } | JobKind::Replace(..))) {
+            return false;
+        }
+        if self.jobs.active == Some(at) {
+            self.jobs.ending = false;
+        }
+        self.end_job(at, false);
+        true
+    }
+
+    /// Jobs that cannot go on without `member`.
+    pub(super) fn end_jobs_of(&mut self, member: MemberId) {
+        for at in 0..self.jobs.jobs.len() {
+            let ends = match self.jobs.kind(at) {
+                Some(JobKind::Rebuild(Slot(slot))) => {
+                    self.record.volumes[at].slots[slot as usize].member == Some(member)
+                }
+                Some(JobKind::Replace(slot, to)) => {
+                    let old = self.record.volumes[at].slots[slot.0 as usize].member;
+                    to == member || old == Some(member)
+                }
+                _ => false,
+            };
+            if ends {
+                self.end_job(at, false);
+            }
+        }
+    }
+
+    /// Gives slots without a current drive to a spare, and queues what has to be rebuilt.
+    fn fill_empty_slots(&mut self) {
+        if !self.failures.is_empty() {
+            return;
+        }
+        for at in 0..self.record.volumes.len() {
+            if self.record.volumes.iter().any(|volume| volume.sync.is_some()) {
+                // One migration at a time per drive set.
+                return;
+            }
+            let volume = &self.record.volumes[at];
+            if self.has_job(at) || self.marks[at].failed || volume.read_only {
+                continue;
+            }
+            let Some(slot) = volume.slots.iter().position(|slot| !slot.current) else { continue };
+            let present = volume.slots[slot].member.filter(|&member| !self.failed.has(member));
+            let Some(member) = present.or_else(|| self.take_spare(at, slot)) else { continue };
+            self.begin_rebuild(at, Slot(slot as u8), member);
+        }
+    }
+
+    /// The smallest spare that can hold what the slot's drive holds, for all volumes at once.
+    fn take_spare(&mut self, at: usize, slot: usize) -> Option<MemberId> {
+        if !self.options.auto_rebuild || !self.record.volumes[at].geometry.redundant() {
+            return None;
+        }
+        let need = self.needed_bytes();
+        let (spare, _) = (0u8..)
+            .zip(&self.record.members)
+            .filter(|(_, member)| member.state == MemberState::Spare && member.size_bytes >= need)
+            .min_by_key(|(_, member)| member.size_bytes)?;
+        let old = self.record.volumes[at].slots[slot].member;
+        let spare = MemberId(spare);
+        self.record.members[spare.0 as usize].state = MemberState::Active;
+        for volume in &mut self.record.volumes {
+            // Volumes of a container span the same drives in the same slots.
+            let place = &mut volume.slots[slot];
+            if !place.current && place.member == old {
+                *place = SlotRecord { member: Some(spare), current: false };
+            }
+        }
+        let volume = VolumeId(at as u8);
+        self.event(Event::SpareActivated { volume, slot: Slot(slot as u8), member: spare });
+        Some(spare)
+    }
+
+    /// What a drive must have room for: the end of the last volume, and the metadata behind it.
+    pub(super) fn needed_bytes(&self) -> u64 {
+        let end = |shape: &Geometry| shape.start_bytes + shape.component_bytes;
+        let data = self.record.volumes.iter().map(|volume| end(&volume.geometry)).max().unwrap_or(0);
+        data + METADATA_RESERVE_BYTES
+    }
+
+    fn begin_rebuild(&mut self, at: usize, slot: Slot, member: MemberId) {
+        let volume = &mut self.record.volumes[at];
+        volume.slots[slot.0 as usize] = SlotRecord { member: Some(member), current: false };
+        volume.sync = Some(SyncRecord { kind: SyncKind::Rebuild(slot), done_bytes: 0 });
+        let shape = volume.geometry;
+        self.jobs.add(at, &shape, JobKind::Rebuild(slot), JobName::Rebuild, 0);
+        self.changed();
+        self.view_changed();
+    }
+}
+
+/// What IMSM needs behind the last volume's data on every member: 1 MiB of log area and the metadata
+/// block (2210 sectors; the format's specification, sizes and offsets).
+const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;

@@ -1,0 +1,128 @@
+//! Dirty and clean: a volume is dirty on all members before its first write, and clean again only after
+//! every shard has been fenced and every member flushed.
+
+use super::record::{JobKind, VolumeRecord};
+use super::{Controller, FlushPurpose};
+use crate::event::Event;
+use crate::units::{ShardId, VolumeId};
+
+/// Where a volume is between clean and dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    /// No redundancy to doubt: never marked (RAID 0).
+    Unmarked,
+    /// On record as clean; no writes.
+    Clean,
+    /// This version says dirty; writes wait for it.
+    Dirtying(u64),
+    /// On record as dirty; writes run.
+    Dirty,
+    /// This epoch forbids writes; shards are draining.
+    Fencing(u64),
+    /// No write runs; members can be flushed.
+    Drained,
+    /// Members are being flushed; the answer moves the mark on.
+    Flushing,
+    /// This version says clean.
+    Cleaning(u64),
+}
+
+/// A volume's marks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeMarks {
+    pub mark: Mark,
+    /// A shard wants to write.
+    pub intent: bool,
+    /// Shards that have not said that they are idle.
+    busy: u32,
+    /// More members lost than the level survives.
+    pub failed: bool,
+}
+
+impl VolumeMarks {
+    pub fn new(volume: &VolumeRecord) -> VolumeMarks {
+        let redundant = volume.geometry.redundant();
+        let mark = match (redundant, volume.dirty) {
+            (false, _) => Mark::Unmarked,
+            (true, true) => Mark::Dirty,
+            (true, false) => Mark::Clean,
+        };
+        let failed = !volume.geometry.survives(volume.current_slots());
+        VolumeMarks { mark, intent: false, busy: 0, failed }
+    }
+
+    pub fn set_idle(&mut self, shard: ShardId, idle: bool) {
+        if idle {
+            self.busy &= !(1 << shard.0);
+        } else {
+            self.busy |= 1 << shard.0;
+        }
+    }
+
+    pub fn writes_allowed(&self) -> bool {
+        matches!(self.mark, Mark::Unmarked | Mark::Dirty)
+    }
+
+    /// Nothing more will happen to the mark by itself.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed
+    }
+}
+
+impl Controller {
+    pub(super) fn run_marks(&mut self) {
+        for at in 0..self.marks.len() {
+            self.run_mark(at);
+        }
+    }
+
+    fn run_mark(&mut self, at: usize) {
+        let volume = VolumeId(at as u8);
+        match self.marks[at].mark {
+            Mark::Clean if self.wants_dirty(at) => {
+                self.record.volumes[at].dirty = true;
+                self.marks[at].mark = Mark::Dirtying(self.changed());
+            }
+            Mark::Dirtying(version) if self.updater.has(version) => {
+                self.marks[at].mark = Mark::Dirty;
+                self.marks[at].intent = false;
+                // Every shard counts as busy until it has had its chance to write and says otherwise.
+                self.marks[at].busy = (1 << self.shards) - 1;
+                self.view_changed();
+                self.event(Event::DirtyMark { volume, dirty: true });
+            }
+            Mark::Dirty if self.may_clean(at) => {
+                self.marks[at].intent = false;
+                self.marks[at].mark = Mark::Fencing(self.view_changed());
+            }
+            Mark::Fencing(epoch) if self.all_confirmed(epoch) => {
+                self.marks[at].mark = Mark::Drained;
+                self.moved = true;
+            }
+            Mark::Drained if self.flush.is_none() => {
+                self.marks[at].mark = Mark::Flushing;
+                let members = self.record.active();
+                self.flush(members, FlushPurpose::Clean(at));
+            }
+            Mark::Cleaning(version) if self.updater.has(version) => {
+                self.marks[at].mark = Mark::Clean;
+                self.moved = true;
+                self.event(Event::DirtyMark { volume, dirty: false });
+            }
+            _ => {}
+        }
+    }
+
+    /// A shard waits to write, or a job is about to correct redundancy.
+    fn wants_dirty(&self, at: usize) -> bool {
+        let wanted = self.marks[at].intent && !self.record.volumes[at].read_only;
+        (wanted || self.jobs.kind(at) == Some(JobKind::Check { repair: true })) && !self.stopping
+    }
+
+    /// Nothing writes, and nothing on record would be lost by saying clean.
+    fn may_clean(&self, at: usize) -> bool {
+        let marks = &self.marks[at];
+        let quiet = marks.busy == 0 && self.jobs.kind(at) != Some(JobKind::Check { repair: true });
+        !marks.failed && self.failures.is_empty() && (self.stopping || quiet)
+    }
+}

@@ -1,0 +1,168 @@
+//! What shards, the controller and the operator say to each other. All of it travels as
+//! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can
+//! delay and reorder it.
+
+use super::record::{ContainerView, MemberSet};
+use crate::policy::ErrorClass;
+use crate::request::{Failure, Operation};
+use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
+use alloc::sync::Arc;
+
+/// A piece of a request on its way to the shard that owns its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forward {
+    /// Who asks.
+    pub from: ShardId,
+    /// The asking shard's name for the request.
+    pub ticket: u32,
+    /// What to do.
+    pub operation: Operation,
+    /// Durable before acknowledged.
+    pub fua: bool,
+    /// Slots whose content of this range could not be read by the asking shard.
+    pub unreadable: u64,
+    /// The volume.
+    pub volume: VolumeId,
+    /// First byte in the volume.
+    pub offset_bytes: u64,
+    /// Length within one row.
+    pub length_bytes: u32,
+    /// Payload; owned by the asking shard.
+    pub buffer: Buffer,
+}
+
+/// An operator's order to the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Stop using a member, as if it had failed.
+    Fail(MemberId),
+    /// Forget a failed member or a spare.
+    Remove(MemberId),
+    /// A new drive is attached and may be used as a spare.
+    AddSpare {
+        /// Its number.
+        member: MemberId,
+        /// Its capacity.
+        size_bytes: u64,
+        /// Its cache.
+        volatile_cache: bool,
+    },
+    /// Copy the drive in `slot` to the spare `to` while it stays in service.
+    Replace {
+        /// The volume.
+        volume: VolumeId,
+        /// The slot to vacate.
+        slot: Slot,
+        /// The spare.
+        to: MemberId,
+    },
+    /// Read everything and compare; with `repair`, correct what does not match.
+    Scrub {
+        /// The volume.
+        volume: VolumeId,
+        /// Correct mismatches.
+        repair: bool,
+    },
+    /// Give up the running scrub or replace of a volume.
+    CancelJob(VolumeId),
+    /// Pause or resume background work of a volume.
+    Pause {
+        /// The volume.
+        volume: VolumeId,
+        /// Pause or resume.
+        paused: bool,
+    },
+    /// Limit background work, bytes of each member per second; 0 is unlimited.
+    Rate(u64),
+    /// Flush, mark clean, refuse everything from now on.
+    Stop,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// No such member, slot or volume, or it is not in a state for this.
+    NoSuch,
+    /// The array would not survive it.
+    WouldLoseData,
+    /// Other background work of these drives has to end first.
+    Busy,
+    /// The drive is smaller than what it has to hold.
+    TooSmall,
+    /// The level has no redundancy to work with.
+    NoRedundancy,
+}
+
+/// A message. See the module's prose.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// Shard to owner.
+    Forward(Forward),
+    /// Owner to shard: the answer to a [`Forward`].
+    ForwardDone {
+        /// The ticket of the forward.
+        ticket: u32,
+        /// What became of it.
+        result: Result<(), Failure>,
+    },
+    /// Shard to controller: a write waits for the volume to be marked dirty.
+    WriteIntent(VolumeId),
+    /// Shard to controller: no write of this volume for a while, or writes again.
+    Idle {
+        /// Which shard.
+        shard: ShardId,
+        /// The volume.
+        volume: VolumeId,
+        /// Whether it is idle now.
+        idle: bool,
+    },
+    /// Shard to controller: a member must be failed.
+    MemberFailed {
+        /// The member.
+        member: MemberId,
+        /// Why.
+        class: ErrorClass,
+        /// The operating system's number.
+        errno: i32,
+    },
+    /// Shard to controller: the view of this epoch is in use and what it forbids has drained.
+    EpochConfirmed {
+        /// Which shard.
+        shard: ShardId,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// Shard to controller: how far a job is.
+    Progress {
+        /// Which shard.
+        shard: ShardId,
+        /// The volume.
+        volume: VolumeId,
+        /// The job's number.
+        job: u32,
+        /// All owned bands below are done.
+        band: u64,
+        /// Mismatches found by this shard since the job began.
+        mismatches: u64,
+        /// Bands that could not be done, since the job began.
+        failures: u64,
+    },
+    /// Shard 0 to controller: the members asked for are flushed, or those in the set failed to.
+    Flushed {
+        /// The controller's number of the flush.
+        ticket: u32,
+        /// Members whose flush failed.
+        failed: MemberSet,
+    },
+    /// Controller to all: the new view.
+    View(Arc<ContainerView>),
+    /// Controller to all: the failed marks of these members are durable and confirmed by every shard.
+    FailureDurable(MemberSet),
+    /// Operator to controller.
+    Command {
+        /// The operator's name for it; answered by an event.
+        ticket: u64,
+        /// What to do.
+        command: Command,
+    },
+}

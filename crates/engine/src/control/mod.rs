@@ -1,0 +1,376 @@
+//! The controller: one per container, on the first shard. It alone decides what the metadata says and
+//! what shards may do.
+//!
+//! It is level-triggered: messages change what is wanted ([`Controller::message`]), and
+//! [`Controller::run`] compares wanted with reached and takes the next steps. Two clocks order
+//! everything: the *version* of the record, durable on all live members once persisted ([`update`]),
+//! and the *epoch* of the view, in force once every shard has confirmed it. So the rules read as
+//! conditions: a volume may be written to when the version that says dirty is durable; a failed member
+//! may be forgotten about when the version with its mark is durable and the epoch without it confirmed.
+
+pub mod command;
+pub mod failure;
+pub mod jobs;
+pub mod marks;
+pub mod message;
+pub mod record;
+pub mod update;
+
+use crate::event::Event;
+use crate::plan::RowView;
+use crate::shard::Options;
+use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use jobs::Jobs;
+use marks::{Mark, VolumeMarks};
+use message::Message;
+use record::{ContainerView, JobView, MemberSet, MemberState, Record, SyncKind, VolumeRecord, VolumeView};
+use update::Updater;
+
+/// What the controller wants done.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// Tell every shard.
+    Broadcast(Message),
+    /// Write the record to this member.
+    Persist(MemberId),
+    /// Flush these members, answer with [`Message::Flushed`].
+    Flush { ticket: u32, members: MemberSet },
+    /// Tell people.
+    Event(Event),
+}
+
+/// A member's failure on its way to being final.
+#[derive(Clone, Copy, Debug)]
+struct PendingFailure {
+    member: MemberId,
+    version: u64,
+    epoch: u64,
+}
+
+/// What a flush is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FlushPurpose {
+    Clean(usize),
+    Checkpoint,
+    JobEnd,
+}
+
+/// The controller. See the module's prose.
+#[derive(Debug)]
+pub struct Controller {
+    record: Record,
+    updater: Updater,
+    epoch: u64,
+    confirmed: Vec<u64>,
+    /// The view has to be published again.
+    stale_view: bool,
+    marks: Vec<VolumeMarks>,
+    failures: Vec<PendingFailure>,
+    /// Failed members that must not be used, recorded or not.
+    failed: MemberSet,
+    announced: MemberSet,
+    jobs: Jobs,
+    flush: Option<(u32, FlushPurpose)>,
+    next_ticket: u32,
+    options: Options,
+    shards: u8,
+    stopping: bool,
+    stopped: bool,
+    outputs: VecDeque<Output>,
+    /// Something has changed since the conditions were last looked at.
+    moved: bool,
+    now: Nanos,
+}
+
+/// The view that holds until the controller publishes its first.
+pub(crate) fn first_view(record: &Record) -> ContainerView {
+    Controller::new(record.clone(), 1, Options::default()).view()
+}
+
+impl Controller {
+    pub(crate) fn new(record: Record, shards: u8, options: Options) -> Controller {
+        let failed = (0u8..)
+            .zip(&record.members)
+            .filter(|(_, member)| member.state == MemberState::Failed)
+            .map(|(id, _)| MemberId(id))
+            .collect();
+        let marks = record.volumes.iter().map(VolumeMarks::new).collect();
+        let jobs = Jobs::new(&record, shards, options.rate_bytes_per_s);
+        Controller {
+            updater: Updater::new(record.clone()),
+            marks,
+            jobs,
+            epoch: 0,
+            confirmed: vec![0; shards as usize],
+            stale_view: false,
+            failures: Vec::new(),
+            failed,
+            announced: failed,
+            flush: None,
+            next_ticket: 0,
+            options,
+            shards,
+            stopping: false,
+            stopped: false,
+            outputs: VecDeque::new(),
+            moved: true,
+            now: Nanos(0),
+            record,
+        }
+    }
+
+    pub(crate) fn start(&mut self, now: Nanos) {
+        self.now = now;
+        if !self.announced.is_empty() {
+            self.outputs.push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
+        }
+        self.stale_view = true;
+    }
+
+    /// What the array wants its metadata to say.
+    #[must_use]
+    pub fn wanted(&self) -> &Record {
+        &self.record
+    }
+
+    /// The record of the update under way, or of the last one.
+    #[must_use]
+    pub fn persisting(&self) -> &Record {
+        self.updater.snapshot()
+    }
+
+    /// Whether the record as it stands is durable on all live members.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.updater.is_durable()
+    }
+
+    /// Whether [`message::Command::Stop`] has been carried out.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether a volume has lost more members than it survives.
+    #[must_use]
+    pub fn is_failed(&self, volume: VolumeId) -> bool {
+        self.marks.get(volume.0 as usize).is_some_and(|marks| marks.failed)
+    }
+
+    /// The background job of a volume, with its number of bands.
+    #[must_use]
+    pub fn job(&self, volume: VolumeId) -> Option<jobs::JobStatus> {
+        self.jobs.status(volume.0 as usize)
+    }
+
+    /// The limit of background work, bytes of each member per second; 0 is unlimited.
+    #[must_use]
+    pub fn rate_bytes_per_s(&self) -> u64 {
+        self.jobs.rate_bytes_per_s
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    pub(crate) fn tick(&mut self, now: Nanos) {
+        self.now = now;
+        self.moved = true;
+        for member in self.updater.overdue(now, self.options.member_deadline).iter() {
+            self.member_failed(member, crate::policy::ErrorClass::Path, 110);
+        }
+    }
+
+    pub(crate) fn message(&mut self, message: Message, now: Nanos) {
+        self.now = now;
+        self.moved = true;
+        match message {
+            Message::WriteIntent(volume) => {
+                if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
+                    marks.intent = true;
+                }
+            }
+            Message::Idle { shard, volume, idle } => {
+                if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
+                    marks.set_idle(shard, idle);
+                }
+            }
+            Message::MemberFailed { member, class, errno } => self.member_failed(member, class, errno),
+            Message::EpochConfirmed { shard, epoch } => {
+                let confirmed = &mut self.confirmed[shard.0 as usize];
+                *confirmed = (*confirmed).max(epoch);
+            }
+            Message::Progress { shard, volume, job, band, mismatches, failures } => {
+                self.jobs.progress(shard, volume, job, (band, mismatches, failures));
+            }
+            Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
+            Message::Command { ticket, command } => {
+                let result = self.command(command);
+                self.event(Event::Answered { ticket, result });
+            }
+            Message::Forward(_)
+            | Message::ForwardDone { .. }
+            | Message::View(_)
+            | Message::FailureDurable(_) => {}
+        }
+    }
+
+    /// Takes every step whose condition holds.
+    #[inline]
+    pub(crate) fn run(&mut self, now: Nanos) {
+        while core::mem::take(&mut self.moved) {
+            self.take_steps(now);
+        }
+    }
+
+    fn take_steps(&mut self, now: Nanos) {
+        self.now = now;
+        self.run_failures();
+        self.run_marks();
+        self.run_jobs();
+        self.run_stop();
+        if self.stale_view {
+            self.publish();
+        }
+        let live = self.record.live();
+        if let Some(members) = self.updater.run(&mut self.record, live, now) {
+            self.persist(members);
+        }
+    }
+
+    fn persist(&mut self, members: MemberSet) {
+        members.iter().for_each(|member| self.outputs.push_back(Output::Persist(member)));
+    }
+
+    pub(crate) fn persisted(
+        &mut self,
+        member: MemberId,
+        result: Result<(), crate::policy::MemberError>,
+        now: Nanos,
+    ) {
+        self.now = now;
+        self.moved = true;
+        if let Err(error) = result {
+            self.member_failed(member, error.class, error.errno);
+        }
+        if let Some(next) = self.updater.answered(member, now) {
+            self.persist(next);
+        }
+    }
+
+    fn run_stop(&mut self) {
+        let settled = self.marks.iter().all(|marks| marks.is_settled());
+        let drained = !self.stale_view && self.all_confirmed(self.epoch) && self.flush.is_none();
+        if self.stopping && !self.stopped && settled && drained && self.is_durable() {
+            self.stopped = true;
+            self.event(Event::Stopped);
+        }
+    }
+
+    /// The record has been changed: returns the version that has to become durable.
+    fn changed(&mut self) -> u64 {
+        self.moved = true;
+        self.updater.changed()
+    }
+
+    /// The view has to change: returns the epoch that the shards will have to confirm.
+    fn view_changed(&mut self) -> u64 {
+        self.moved = true;
+        self.stale_view = true;
+        self.epoch + 1
+    }
+
+    fn all_confirmed(&self, epoch: u64) -> bool {
+        self.confirmed.iter().all(|&confirmed| confirmed >= epoch)
+    }
+
+    fn publish(&mut self) {
+        self.stale_view = false;
+        self.epoch += 1;
+        let view = Arc::new(self.view());
+        self.outputs.push_back(Output::Broadcast(Message::View(view)));
+    }
+
+    fn view(&self) -> ContainerView {
+        let volatile = (0u8..)
+            .zip(&self.record.members)
+            .filter(|(_, member)| member.volatile_cache)
+            .map(|(id, _)| MemberId(id))
+            .collect();
+        let volumes = (0..self.record.volumes.len()).map(|at| self.volume_view(at)).collect();
+        ContainerView { epoch: self.epoch, volumes, failed: self.failed, volatile }
+    }
+
+    fn volume_view(&self, at: usize) -> VolumeView {
+        let volume = &self.record.volumes[at];
+        let marks = &self.marks[at];
+        let current = self.current_slots(volume);
+        let job: Option<JobView> = self.jobs.view(at, self.shards, self.stopping);
+        let unsynced = matches!(
+            volume.sync.map(|sync| sync.kind),
+            Some(SyncKind::Initial | SyncKind::Resync)
+        );
+        VolumeView {
+            slots: volume.slots.iter().map(|slot| slot.member).collect(),
+            row: RowView {
+                readable: current,
+                writable: current,
+                shadowed: SlotSet(0),
+                in_sync: !unsynced,
+            },
+            writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
+            read_only: volume.read_only,
+            failed: marks.failed,
+            stopping: self.stopping,
+            job,
+        }
+    }
+
+    /// Slots whose drive is current and has not failed.
+    fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
+        let lost = |slot: &Slot| {
+            volume.slots[slot.0 as usize].member.is_none_or(|member| self.failed.has(member))
+        };
+        volume.current_slots().iter().filter(|slot| !lost(slot)).fold(SlotSet(0), SlotSet::with)
+    }
+
+    fn flush(&mut self, members: MemberSet, purpose: FlushPurpose) {
+        debug_assert!(self.flush.is_none());
+        self.next_ticket += 1;
+        self.flush = Some((self.next_ticket, purpose));
+        let live = MemberSet(members.0 & !self.failed.0);
+        self.outputs.push_back(Output::Flush { ticket: self.next_ticket, members: live });
+    }
+
+    fn flushed(&mut self, ticket: u32, failed: MemberSet) {
+        let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else { return };
+        // The shard has already reported members that failed to flush; without them the rest counts.
+        let complete = failed.is_empty();
+        match purpose {
+            FlushPurpose::Clean(volume) => {
+                self.marks[volume].mark = if complete {
+                    Mark::Cleaning(self.mark_clean(volume))
+                } else {
+                    // A member was lost: the fence comes down, and cleaning begins anew later.
+                    self.view_changed();
+                    Mark::Dirty
+                };
+            }
+            FlushPurpose::Checkpoint => self.checkpoint_flushed(complete),
+            FlushPurpose::JobEnd => self.job_end_flushed(complete),
+        }
+    }
+
+    fn mark_clean(&mut self, volume: usize) -> u64 {
+        self.record.volumes[volume].dirty = false;
+        self.changed()
+    }
+
+    fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+}

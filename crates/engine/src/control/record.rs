@@ -1,0 +1,256 @@
+//! What the array knows about itself durably: the content of its metadata, independent of the format.
+//!
+//! The controller changes this record and asks the world to write it; the world translates it to the
+//! format on disk (IMSM). [`ContainerView`] is the other side: what the shards may do right now. A view
+//! never promises more than the durable record can keep.
+
+use crate::layout::Geometry;
+use crate::plan::RowView;
+use crate::units::{MemberId, Slot, SlotSet};
+use alloc::vec::Vec;
+
+/// A set of members as a bit mask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct MemberSet(pub u128);
+
+impl MemberSet {
+    /// Whether `member` is in the set.
+    #[must_use]
+    #[inline]
+    pub fn has(self, member: MemberId) -> bool {
+        self.0 >> member.0 & 1 == 1
+    }
+
+    /// Adds `member`.
+    #[inline]
+    pub fn insert(&mut self, member: MemberId) {
+        self.0 |= 1 << member.0;
+    }
+
+    /// Takes `member` out.
+    #[inline]
+    pub fn remove(&mut self, member: MemberId) {
+        self.0 &= !(1 << member.0);
+    }
+
+    /// Whether nothing is in the set.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all of `self` is in `other`.
+    #[must_use]
+    #[inline]
+    pub fn within(self, other: MemberSet) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The members in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = MemberId> {
+        (0..128).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| MemberId(bit as u8))
+    }
+}
+
+impl FromIterator<MemberId> for MemberSet {
+    fn from_iter<I: IntoIterator<Item = MemberId>>(members: I) -> MemberSet {
+        let mut set = MemberSet::default();
+        members.into_iter().for_each(|member| set.insert(member));
+        set
+    }
+}
+
+/// A drive's part in the container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// No drive has this number.
+    Absent,
+    /// Ready to take a failed member's place.
+    Spare,
+    /// Holds data of at least one volume.
+    Active,
+    /// Failed; never used again until an operator adds it anew.
+    Failed,
+}
+
+/// One drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberRecord {
+    /// Its part.
+    pub state: MemberState,
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Whether acknowledged writes may still be in a cache that loses them with the power.
+    pub volatile_cache: bool,
+}
+
+impl MemberRecord {
+    /// No drive.
+    pub const ABSENT: MemberRecord =
+        MemberRecord { state: MemberState::Absent, size_bytes: 0, volatile_cache: false };
+}
+
+/// Kinds of background work whose progress the metadata keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncKind {
+    /// Redundancy has never been established.
+    Initial,
+    /// Redundancy is in doubt after a crash.
+    Resync,
+    /// A slot's new drive is being filled.
+    Rebuild(Slot),
+}
+
+/// Unfinished background work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SyncRecord {
+    /// What is being done.
+    pub kind: SyncKind,
+    /// Everything below this byte of each member's extent is done.
+    pub done_bytes: u64,
+}
+
+/// A slot of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotRecord {
+    /// The drive in the slot; `None` when it is missing.
+    pub member: Option<MemberId>,
+    /// Whether the drive's content is current (a rebuild's target is not).
+    pub current: bool,
+}
+
+/// One volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeRecord {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Never written to in this session.
+    pub read_only: bool,
+    /// Writes may be under way: after a crash redundancy is in doubt.
+    pub dirty: bool,
+    /// The slots.
+    pub slots: Vec<SlotRecord>,
+    /// Unfinished background work.
+    pub sync: Option<SyncRecord>,
+}
+
+impl VolumeRecord {
+    /// Slots with a drive whose content is current.
+    #[must_use]
+    pub fn current_slots(&self) -> SlotSet {
+        (0u8..).zip(&self.slots).fold(SlotSet(0), |set, (slot, record)| {
+            if record.current && record.member.is_some() { set.with(Slot(slot)) } else { set }
+        })
+    }
+
+    /// The slot that `member` serves.
+    #[must_use]
+    pub fn slot_of(&self, member: MemberId) -> Option<Slot> {
+        self.slots.iter().position(|slot| slot.member == Some(member)).map(|slot| Slot(slot as u8))
+    }
+}
+
+/// The whole container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Counts the updates of the metadata.
+    pub generation: u64,
+    /// By [`MemberId`].
+    pub members: Vec<MemberRecord>,
+    /// By [`crate::units::VolumeId`].
+    pub volumes: Vec<VolumeRecord>,
+}
+
+impl Record {
+    /// Drives that carry metadata and are alive.
+    #[must_use]
+    pub fn live(&self) -> MemberSet {
+        (0u8..)
+            .zip(&self.members)
+            .filter(|(_, member)| matches!(member.state, MemberState::Active | MemberState::Spare))
+            .map(|(id, _)| MemberId(id))
+            .collect()
+    }
+
+    /// Drives that hold data of a volume and are alive.
+    #[must_use]
+    pub fn active(&self) -> MemberSet {
+        let all = 0u8..;
+        all.zip(&self.members)
+            .filter(|(_, member)| member.state == MemberState::Active)
+            .map(|(id, _)| MemberId(id))
+            .collect()
+    }
+}
+
+/// What a background job does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobKind {
+    /// Make redundancy valid, for the first time or after a crash.
+    Sync,
+    /// Fill the drive in this slot from the others.
+    Rebuild(Slot),
+    /// Copy the slot to another drive while it stays in service.
+    Replace(Slot, MemberId),
+    /// Read everything and compare.
+    Check {
+        /// Recompute redundancy from data where it does not match.
+        repair: bool,
+    },
+}
+
+/// A background job as the shards see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobView {
+    /// Distinguishes this job from earlier ones.
+    pub id: u32,
+    /// What to do.
+    pub kind: JobKind,
+    /// Where the job started in this session: bands below are done.
+    pub from_band: u64,
+    /// All shards have passed this band.
+    pub done_band: u64,
+    /// Bytes of each member per second and shard; 0 is unlimited.
+    pub rate_bytes_per_s: u64,
+    /// Keep the position and do nothing.
+    pub paused: bool,
+}
+
+/// What shards may do with one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeView {
+    /// Drives by slot, failed ones included; `None` is missing.
+    pub slots: Vec<Option<MemberId>>,
+    /// State of a row outside of what the job changes.
+    pub row: RowView,
+    /// The dirty mark is durable and no fence is up.
+    pub writes_allowed: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// More members lost than the level survives.
+    pub failed: bool,
+    /// Refuse everything: the volume is being stopped.
+    pub stopping: bool,
+    /// The background job, if any.
+    pub job: Option<JobView>,
+}
+
+/// What shards may do. Replaced as a whole; every change is a new epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContainerView {
+    /// Increases with every change.
+    pub epoch: u64,
+    /// By volume.
+    pub volumes: Vec<VolumeView>,
+    /// Drives that must not be used any more.
+    pub failed: MemberSet,
+    /// Drives that need a flush for durability.
+    pub volatile: MemberSet,
+}

@@ -1,0 +1,161 @@
+//! Making the record durable: never on all members at once, one update at a time.
+//!
+//! An update goes to one half of the live members, and when that half has it durably, to the rest. So
+//! at any instant one half holds a whole record, old or new. The next update starts when the last one
+//! has reached every member that is still alive.
+
+use super::record::{MemberSet, Record};
+use crate::units::{MemberId, Nanos};
+
+#[derive(Debug)]
+struct Update {
+    version: u64,
+    waiting: MemberSet,
+    rest: MemberSet,
+    since: Nanos,
+}
+
+/// Versions of the record and how far they have come. See the module's prose.
+#[derive(Debug)]
+pub(crate) struct Updater {
+    version: u64,
+    durable: u64,
+    snapshot: Record,
+    update: Option<Update>,
+}
+
+impl Updater {
+    pub fn new(record: Record) -> Updater {
+        Updater { version: 0, durable: 0, snapshot: record, update: None }
+    }
+
+    /// Notes that the record differs from what is durable.
+    pub fn changed(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Whether all changes up to `version` are durable on every live member.
+    pub fn has(&self, version: u64) -> bool {
+        self.durable >= version
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.durable == self.version && self.update.is_none()
+    }
+
+    pub fn snapshot(&self) -> &Record {
+        &self.snapshot
+    }
+
+    /// Starts the next update if one is wanted and none is under way: returns whom to write first.
+    pub fn run(&mut self, record: &mut Record, live: MemberSet, now: Nanos) -> Option<MemberSet> {
+        if self.update.is_some() || self.durable == self.version {
+            return None;
+        }
+        record.generation += 1;
+        self.snapshot = record.clone();
+        let first_count = live.count().div_ceil(2) as usize;
+        let first: MemberSet = live.iter().take(first_count).collect();
+        let rest = MemberSet(live.0 & !first.0);
+        self.update = Some(Update { version: self.version, waiting: first, rest, since: now });
+        self.settle(now).or(Some(first))
+    }
+
+    /// A member has answered, or will never answer: returns whom to write next.
+    pub fn answered(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
+        let update = self.update.as_mut()?;
+        update.waiting.remove(member);
+        self.settle(now)
+    }
+
+    /// A member is not written to any more.
+    pub fn lost(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
+        self.update.as_mut()?.rest.remove(member);
+        self.answered(member, now)
+    }
+
+    fn settle(&mut self, now: Nanos) -> Option<MemberSet> {
+        let update = self.update.as_mut()?;
+        if !update.waiting.is_empty() {
+            return None;
+        }
+        if !update.rest.is_empty() {
+            update.waiting = core::mem::take(&mut update.rest);
+            update.since = now;
+            return Some(update.waiting);
+        }
+        self.durable = update.version;
+        self.update = None;
+        None
+    }
+
+    /// Members whose part of the update has been under way for longer than `deadline`.
+    pub fn overdue(&self, now: Nanos, deadline: Nanos) -> MemberSet {
+        match &self.update {
+            Some(update) if now.since(update.since) > deadline => update.waiting,
+            _ => MemberSet::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn record() -> Record {
+        Record { generation: 7, members: Vec::new(), volumes: Vec::new() }
+    }
+
+    #[test]
+    fn one_half_is_durable_before_the_rest_is_touched() {
+        let mut updater = Updater::new(record());
+        let mut record = record();
+        let version = updater.changed();
+        let first = updater.run(&mut record, MemberSet(0b1_1111), Nanos(0)).unwrap();
+        assert_eq!(first, MemberSet(0b111));
+        assert_eq!(record.generation, 8);
+        assert_eq!(updater.answered(MemberId(0), Nanos(1)), None);
+        assert_eq!(updater.answered(MemberId(2), Nanos(1)), None);
+        assert_eq!(updater.answered(MemberId(1), Nanos(1)), Some(MemberSet(0b1_1000)));
+        assert!(!updater.has(version));
+        assert_eq!(updater.answered(MemberId(3), Nanos(1)), None);
+        assert_eq!(updater.lost(MemberId(4), Nanos(1)), None);
+        assert!(updater.has(version) && updater.is_durable());
+    }
+
+    #[test]
+    fn a_change_during_an_update_needs_another_update() {
+        let mut updater = Updater::new(record());
+        let mut record = record();
+        updater.changed();
+        updater.run(&mut record, MemberSet(0b1), Nanos(0)).unwrap();
+        let second = updater.changed();
+        assert_eq!(updater.run(&mut record, MemberSet(0b1), Nanos(0)), None, "one at a time");
+        updater.answered(MemberId(0), Nanos(0));
+        assert!(!updater.has(second) && !updater.is_durable());
+        assert!(updater.run(&mut record, MemberSet(0b1), Nanos(0)).is_some());
+        updater.answered(MemberId(0), Nanos(0));
+        assert!(updater.has(second));
+    }
+
+    #[test]
+    fn a_member_lost_while_it_waits_its_turn_is_left_out() {
+        let mut updater = Updater::new(record());
+        updater.changed();
+        updater.run(&mut record(), MemberSet(0b11), Nanos(0)).unwrap();
+        assert_eq!(updater.lost(MemberId(1), Nanos(0)), None);
+        assert_eq!(updater.answered(MemberId(0), Nanos(0)), None);
+        assert!(updater.is_durable());
+    }
+
+    #[test]
+    fn silence_is_noticed() {
+        let mut updater = Updater::new(record());
+        updater.changed();
+        updater.run(&mut record(), MemberSet(0b1), Nanos(5)).unwrap();
+        assert!(updater.overdue(Nanos(14), Nanos(10)).is_empty());
+        assert_eq!(updater.overdue(Nanos(16), Nanos(10)), MemberSet(0b1));
+    }
+}

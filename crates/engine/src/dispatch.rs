@@ -1,0 +1,314 @@
+//! Parts become plans: for every band with waiting work, take what no held lock overlaps, in arrival
+//! order, merge what belongs together, and plan it against the row's present state.
+
+use crate::event::Event;
+use crate::inflight::Work;
+use crate::layout::Level;
+
+use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind, mirror, parity};
+use crate::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
+use crate::request::Failure;
+use crate::shard::Engine;
+use crate::units::{Buffer, Slot, SlotSet, VolumeId};
+
+/// How many ranges that must keep waiting are remembered while a queue is searched.
+const SKIPPED_MAX: usize = 16;
+
+/// Ranges of earlier parts that have to go first.
+struct Skipped {
+    ranges: [(u8, u32, u32); SKIPPED_MAX],
+    count: usize,
+}
+
+impl Skipped {
+    fn overlaps(&self, data_index: u8, low: u32, high: u32) -> bool {
+        self.ranges[..self.count].iter().any(|&(other, from, to)| {
+            let same = other == data_index || other == ALL_CHUNKS || data_index == ALL_CHUNKS;
+            same && from < high && low < to
+        })
+    }
+
+    /// Remembers a range; false when there is no room to remember more.
+    fn add(&mut self, data_index: u8, low: u32, high: u32) -> bool {
+        if self.count == SKIPPED_MAX {
+            return false;
+        }
+        self.ranges[self.count] = (data_index, low, high);
+        self.count += 1;
+        true
+    }
+}
+
+/// Parts chosen for one plan: the range that they need locked, and their chain.
+struct Chosen {
+    low: u32,
+    high: u32,
+    data_index: u8,
+    first: u32,
+    last: u32,
+    count: usize,
+}
+
+impl Engine {
+    /// Plans what can run in all bands with waiting work.
+    #[inline]
+    pub(crate) fn dispatch_ready(&mut self) {
+        while self.running.available() > PLANS_FOR_DISPATCH {
+            let Some(entry) = self.ranges.next_ready() else { return };
+            self.dispatch(entry);
+        }
+    }
+
+    fn dispatch(&mut self, entry: u32) {
+        while let Some(chosen) = self.choose(entry) {
+            if self.running.available() <= PLANS_FOR_DISPATCH {
+                let key = self.ranges.key(entry);
+                self.ranges.requeue(key, chosen.first);
+                break;
+            }
+            self.plan_chosen(entry, chosen);
+        }
+        self.ranges.looked_at(entry);
+    }
+
+    /// Takes the first part that may run, and those that it can be merged with, out of the queue.
+    fn choose(&mut self, entry: u32) -> Option<Chosen> {
+        let parity_level = self.volumes[self.ranges.key(entry).volume as usize].shape.level == Level::Raid5;
+        let mut skipped = Skipped { ranges: [(0, 0, 0); SKIPPED_MAX], count: 0 };
+        let mut chosen: Option<Chosen> = None;
+        let (mut before, mut at) = (NONE, self.ranges.first_waiting(entry));
+        while at != NONE {
+            let part = self.ranges.parts[at];
+            let lock_index = if parity_level || part.kind == PartKind::Background {
+                ALL_CHUNKS
+            } else {
+                part.data_index
+            };
+            let free = !skipped.overlaps(lock_index, part.low, part.high)
+                && match &chosen {
+                    None => !self.ranges.is_locked(entry, lock_index, part.low, part.high),
+                    Some(chosen) => self.joins(entry, chosen, &part, &skipped),
+                };
+            if free {
+                self.ranges.unlink(entry, before, at);
+                chosen = Some(self.join(chosen, at, lock_index));
+                let done = chosen.as_ref().is_some_and(|chosen| chosen.count == PIECES_MAX);
+                if done || !parity_level || !matches!(part.kind, PartKind::Write { .. }) {
+                    break;
+                }
+            } else {
+                if chosen.is_none() {
+                    self.stats.conflicts += 1;
+                }
+                if !skipped.add(lock_index, part.low, part.high) {
+                    break;
+                }
+                before = at;
+            }
+            at = if before == NONE { self.ranges.first_waiting(entry) } else { self.ranges.parts[before].next };
+        }
+        chosen
+    }
+
+    /// Whether a later write of the same row can be part of the plan: it touches the range already
+    /// chosen, so that the two share parity or lie side by side, and nothing in the way is locked.
+    fn joins(&self, entry: u32, chosen: &Chosen, part: &Part, skipped: &Skipped) -> bool {
+        let first = &self.ranges.parts[chosen.first];
+        if !matches!((first.kind, part.kind), (PartKind::Write { .. }, PartKind::Write { .. }))
+            || first.avoid != part.avoid
+            || part.low > chosen.high
+            || part.high < chosen.low
+        {
+            return false;
+        }
+        let (low, high) = (chosen.low.min(part.low), chosen.high.max(part.high));
+        let mut other = chosen.first;
+        while other != NONE {
+            let held = &self.ranges.parts[other];
+            if held.data_index == part.data_index && held.low < part.high && part.low < held.high {
+                // Two writes to the same place: the later one must win, so it has to wait.
+                return false;
+            }
+            other = held.next;
+        }
+        !skipped.overlaps(ALL_CHUNKS, low, high) && !self.ranges.is_locked(entry, ALL_CHUNKS, low, high)
+    }
+
+    fn join(&mut self, chosen: Option<Chosen>, at: u32, data_index: u8) -> Chosen {
+        let part = self.ranges.parts[at];
+        match chosen {
+            None => Chosen {
+                low: part.low,
+                high: part.high,
+                data_index,
+                first: at,
+                last: at,
+                count: 1,
+            },
+            Some(chosen) => {
+                self.stats.merges += 1;
+                self.ranges.parts[chosen.last].next = at;
+                Chosen {
+                    low: chosen.low.min(part.low),
+                    high: chosen.high.max(part.high),
+                    last: at,
+                    count: chosen.count + 1,
+                    ..chosen
+                }
+            }
+        }
+    }
+
+    fn plan_chosen(&mut self, entry: u32, chosen: Chosen) {
+        let key = self.ranges.key(entry);
+        let part = self.ranges.parts[chosen.first];
+        let lock = self.ranges.lock(entry, chosen.data_index, chosen.low, chosen.high);
+        let Some(index) = self.running.take() else { return };
+        let work = match part.kind {
+            PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write { parts: chosen.first },
+            PartKind::Reconstruct { .. } => Work::Reconstruct { part: chosen.first },
+            PartKind::Background => {
+                Work::Background { part: chosen.first, band: key.band, repair: false }
+            }
+        };
+        self.running[index].prepare(work, key.volume, lock);
+        let planned = match part.kind {
+            PartKind::Write { .. } => self.plan_write(index, key, chosen.first),
+            PartKind::Zero { .. } => self.plan_zero(index, key, &part),
+            PartKind::Reconstruct { write_back } => self.plan_reconstruct(index, key, &part, write_back),
+            PartKind::Background => self.plan_background(index, key),
+        };
+        match planned {
+            Ok(()) => self.start(index),
+            Err(NotEnoughMembers) if part.kind == PartKind::Background => self.band_failed(index),
+            Err(NotEnoughMembers) => {
+                self.release(index);
+                self.parts_done(chosen.first, true);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn view_of(&self, key: BandKey) -> RowView {
+        self.volumes[key.volume as usize].row_view(key.band, self.id, self.shards, self.failed)
+    }
+
+    fn plan_write(&mut self, index: u32, key: BandKey, parts: u32) -> Result<(), NotEnoughMembers> {
+        self.stats.plans_write += 1;
+        let mut view = self.view_of(key);
+        let volume = &self.volumes[key.volume as usize];
+        let row = volume.band_range(key.band).0;
+        let mut pieces = [Piece { data_index: 0, low_bytes: 0, high_bytes: 0, buffer: Buffer(0) }; PIECES_MAX];
+        let (mut count, mut at, mut fua_any) = (0, parts, false);
+        while at != NONE {
+            let part = &self.ranges.parts[at];
+            view.readable.0 &= !part.avoid.0;
+            fua_any |= part.kind == PartKind::Write { fua: true };
+            pieces[count] = Piece {
+                data_index: part.data_index,
+                low_bytes: part.low,
+                high_bytes: part.high,
+                buffer: part.buffer,
+            };
+            count += 1;
+            at = part.next;
+        }
+        let plan = &mut self.running[index].plan;
+        if volume.shape.level == Level::Raid5 {
+            parity::parity_write(plan, &volume.shape, row, &pieces[..count], &view, fua_any)
+        } else {
+            mirror::mirror_write(plan, &volume.shape, row, &pieces[0], &view, fua_any)
+        }
+    }
+
+    fn plan_zero(&mut self, index: u32, key: BandKey, part: &Part) -> Result<(), NotEnoughMembers> {
+        self.stats.plans_write += 1;
+        let PartKind::Zero { discard, keep_allocated, fua } = part.kind else { return Ok(()) };
+        let kind = if discard { StepKind::Discard } else { StepKind::Zero { keep_allocated } };
+        let view = self.view_of(key);
+        let volume = &self.volumes[key.volume as usize];
+        let row = volume.band_range(key.band).0;
+        let range = Range { row, low_bytes: part.low, high_bytes: part.high };
+        let plan = &mut self.running[index].plan;
+        if volume.shape.level == Level::Raid5 {
+            mirror::zero_row(plan, &volume.shape, range, &view, kind)?;
+        } else {
+            mirror::zero_chunk(plan, &volume.shape, part.data_index, range, &view, kind)?;
+        }
+        if fua {
+            let slots = plan.steps().iter().fold(SlotSet(0), |set, step| set.with(step.slot));
+            mirror::flush(plan, slots);
+        }
+        Ok(())
+    }
+
+    fn plan_reconstruct(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        part: &Part,
+        write_back: bool,
+    ) -> Result<(), NotEnoughMembers> {
+        self.stats.plans_reconstruct += 1;
+        let mut view = self.view_of(key);
+        view.readable.0 &= !part.avoid.0;
+        let volume = &self.volumes[key.volume as usize];
+        let shape = &volume.shape;
+        let row = volume.band_range(key.band).0;
+        let range = Range { row, low_bytes: part.low, high_bytes: part.high };
+        let plan = &mut self.running[index].plan;
+        let slots = shape.data_slots(row, part.data_index);
+        let readable = SlotSet(slots.0 & view.readable.0).iter().next();
+        let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0).iter().next();
+        match (readable, bad.filter(|_| write_back)) {
+            // The state has changed since: some slot can simply be read.
+            (Some(slot), None) => {
+                plan.read(shape, 0, slot, range, part.buffer);
+                Ok(())
+            }
+            (Some(_), Some(bad)) => mirror::mirror_repair(plan, shape, bad, range, &view, part.buffer),
+            (None, _) if shape.level != Level::Raid5 => Err(NotEnoughMembers),
+            (None, Some(bad)) => {
+                parity::parity_reconstruct_write_back(plan, shape, bad, range, &view, (part.buffer, false))
+            }
+            (None, None) => {
+                let slot: Slot = slots.iter().next().ok_or(NotEnoughMembers)?;
+                parity::parity_reconstruct(plan, shape, slot, range, &view, part.buffer)
+            }
+        }
+    }
+
+    /// Ends a chain of parts and tells their requests.
+    #[inline]
+    pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
+        let mut at = parts;
+        while at != NONE {
+            let part = self.ranges.parts[at];
+            self.ranges.parts.give(at);
+            at = part.next;
+            if part.request == NONE {
+                continue;
+            }
+            let result = if lost { Err(self.part_lost(&part)) } else { Ok(()) };
+            self.piece_done(part.request, result);
+        }
+    }
+
+    fn part_lost(&mut self, part: &Part) -> Failure {
+        let request = self.requests[part.request].request;
+        let volume: VolumeId = request.volume;
+        let offset_bytes = if request.operation == crate::request::Operation::Read
+            || request.operation == crate::request::Operation::Write
+        {
+            // The payload's place in the request's buffer gives its place in the volume.
+            request.offset_bytes + part.buffer.0.wrapping_sub(request.buffer.0)
+        } else {
+            request.offset_bytes
+        };
+        self.emit(Event::Unrecoverable { volume, offset_bytes });
+        Failure::Unrecoverable { offset_bytes }
+    }
+}
+
+/// Plans that dispatching leaves for flushes of the controller.
+const PLANS_FOR_DISPATCH: usize = 2;

@@ -1,0 +1,115 @@
+//! Typed events: what people and programs outside should hear about. The world prints, counts or
+//! forwards them; the engine never formats text for people.
+
+use crate::control::message::Refused;
+use crate::policy::ErrorClass;
+use crate::units::{MemberId, Slot, VolumeId};
+
+/// Background work, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobName {
+    /// First establishment of redundancy.
+    InitialSync,
+    /// Redundancy after a crash.
+    Resync,
+    /// Filling a new drive.
+    Rebuild,
+    /// Copying a drive in service.
+    Replace,
+    /// Reading and comparing.
+    Check,
+    /// Reading, comparing, correcting.
+    Repair,
+}
+
+/// Something happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A member is not used any more.
+    MemberFailed {
+        /// The member.
+        member: MemberId,
+        /// Why.
+        class: ErrorClass,
+        /// The operating system's number; 0 when an operator asked for it.
+        errno: i32,
+    },
+    /// The failure is on record on every surviving member.
+    FailureRecorded(MemberId),
+    /// A volume lost more members than its level survives.
+    VolumeFailed(VolumeId),
+    /// A member's I/O has been outstanding for longer than the deadline.
+    MemberOverdue(MemberId),
+    /// A spare took a slot.
+    SpareActivated {
+        /// The volume.
+        volume: VolumeId,
+        /// The slot.
+        slot: Slot,
+        /// The drive.
+        member: MemberId,
+    },
+    /// Background work began.
+    JobStarted {
+        /// The volume.
+        volume: VolumeId,
+        /// What.
+        job: JobName,
+    },
+    /// Background work ended.
+    JobEnded {
+        /// The volume.
+        volume: VolumeId,
+        /// What.
+        job: JobName,
+        /// Whether it ran to its end.
+        complete: bool,
+        /// Stripes that did not match.
+        mismatches: u64,
+        /// Stripes that could not be done.
+        failures: u64,
+    },
+    /// A stripe's redundancy did not match its data.
+    Mismatch {
+        /// The volume.
+        volume: VolumeId,
+        /// First byte of the volume in that stripe.
+        offset_bytes: u64,
+        /// First byte of the stripe in each member's extent.
+        member_offset_bytes: u64,
+        /// Whether it was corrected.
+        repaired: bool,
+    },
+    /// A block that a member could not read was reconstructed and written back.
+    ReadRepaired {
+        /// The member.
+        member: MemberId,
+        /// First byte on the drive.
+        offset_bytes: u64,
+        /// Length.
+        length_bytes: u32,
+    },
+    /// Data that could neither be read nor reconstructed.
+    Unrecoverable {
+        /// The volume.
+        volume: VolumeId,
+        /// First byte of the volume.
+        offset_bytes: u64,
+    },
+    /// The volume was marked dirty or clean on all members.
+    DirtyMark {
+        /// The volume.
+        volume: VolumeId,
+        /// Dirty or clean.
+        dirty: bool,
+    },
+    /// The answer to a command.
+    Answered {
+        /// The command's ticket.
+        ticket: u64,
+        /// Whether it is being carried out.
+        result: Result<(), Refused>,
+    },
+    /// Everything is flushed, marked clean where possible, and no request is served any more.
+    Stopped,
+}

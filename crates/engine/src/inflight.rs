@@ -1,0 +1,618 @@
+//! Running plans: steps go out stage by stage, their answers come back here, and what an error means
+//! is decided here by the table in [`crate::policy`].
+//!
+//! Until its first write step has gone out a plan may be given up and made again with what has been
+//! learned. After that it may only finish from memory: a member that misses a write is failed, the
+//! other writes of the plan run on, and the plan is acknowledged once the failure is on record.
+
+use crate::control::message::Message;
+use crate::control::record::MemberSet;
+use crate::event::Event;
+use crate::limits::{GRAIN_BYTES, RETRIES_MAX};
+use crate::plan::{Plan, StepKind};
+use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
+use crate::ranges::{NONE, Part, PartKind};
+use crate::scratch::ScratchBlock;
+use crate::shard::{Engine, Output};
+use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::world::{Io, Token};
+use alloc::vec::Vec;
+
+/// What a plan is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Steps of one request that need no lock: healthy reads, RAID 0 writes, flushes.
+    Direct { request: u32 },
+    /// A chain of write or zero parts under a lock.
+    Write { parts: u32 },
+    /// One part that is read by reconstruction, under a lock.
+    Reconstruct { part: u32 },
+    /// A step of a volume's background job, under a lock.
+    Background { part: u32, band: u64, repair: bool },
+    /// A flush of members for the controller.
+    ControlFlush { ticket: u32 },
+}
+
+/// Where a step stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    Idle,
+    Outstanding,
+    Done,
+    /// A read that brought nothing, and whether the place on the medium is at fault.
+    Failed { media: bool },
+    /// A write or flush that its member missed.
+    Missed,
+}
+
+/// A step's state while its plan runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StepState {
+    pub member: u8,
+    retries: u8,
+    pub progress: Progress,
+}
+
+impl StepState {
+    pub const IDLE: StepState =
+        StepState { member: u8::MAX, retries: 0, progress: Progress::Idle };
+}
+
+/// A plan under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub plan: Plan,
+    pub states: Vec<StepState>,
+    pub work: Work,
+    pub volume: u8,
+    /// The lock held, or [`NONE`].
+    pub lock: u32,
+    pub scratch: Option<ScratchBlock>,
+    /// First step of the next stage.
+    next: u16,
+    outstanding: u16,
+    /// A write step has gone out.
+    wrote: bool,
+    read_failed: bool,
+    /// A comparison found a difference.
+    pub differs: bool,
+    /// An operation that the member does not offer.
+    pub not_supported: bool,
+    /// Members that missed a write of this plan.
+    pub missed: MemberSet,
+    started: Nanos,
+    overdue: bool,
+    /// For direct reads: the failed step being handed on, and how far.
+    pub recover: (u16, u64),
+}
+
+impl Running {
+    pub fn new(plan: Plan, steps: usize) -> Running {
+        Running {
+            plan,
+            states: Vec::with_capacity(steps),
+            work: Work::Direct { request: NONE },
+            volume: 0,
+            lock: NONE,
+            scratch: None,
+            next: 0,
+            outstanding: 0,
+            wrote: false,
+            read_failed: false,
+            differs: false,
+            not_supported: false,
+            missed: MemberSet::default(),
+            started: Nanos(0),
+            overdue: false,
+            recover: (0, 0),
+        }
+    }
+
+    /// Makes a fresh plan of a used one.
+    #[inline]
+    pub fn prepare(&mut self, work: Work, volume: u8, lock: u32) {
+        self.plan.clear();
+        self.work = work;
+        self.volume = volume;
+        self.lock = lock;
+        self.scratch = None;
+        self.next = 0;
+        self.outstanding = 0;
+        self.wrote = false;
+        self.read_failed = false;
+        self.differs = false;
+        self.not_supported = false;
+        self.missed = MemberSet::default();
+        self.overdue = false;
+        self.recover = (0, 0);
+    }
+}
+
+impl Engine {
+    /// Starts a plan, or queues it until there is scratch memory.
+    #[inline]
+    pub(crate) fn start(&mut self, index: u32) {
+        let running = &mut self.running[index];
+        running.states.clear();
+        running.states.resize(running.plan.steps().len(), StepState::IDLE);
+        if let Work::Write { .. } = running.work {
+            // Planned around members whose failure is not on record: they miss this write.
+            running.missed = self.volumes[running.volume as usize].unrecorded;
+        }
+        if running.plan.scratch_bytes() > 0 && !self.bind_scratch(index) {
+            self.waiting_scratch.push_back(index);
+            return;
+        }
+        self.advance(index);
+    }
+
+    fn bind_scratch(&mut self, index: u32) -> bool {
+        let running = &mut self.running[index];
+        let wanted = running.plan.scratch_bytes();
+        let Some(block) = self.scratch.take(wanted) else { return false };
+        running.plan.bind_scratch(block.buffer);
+        running.scratch = Some(block);
+        true
+    }
+
+    /// Starts plans that waited for scratch memory, in order.
+    #[inline]
+    pub(crate) fn retry_scratch(&mut self) {
+        while let Some(&index) = self.waiting_scratch.front() {
+            if !self.bind_scratch(index) {
+                self.scratch.coalesce();
+                if !self.bind_scratch(index) {
+                    return;
+                }
+            }
+            self.waiting_scratch.pop_front();
+            self.advance(index);
+        }
+    }
+
+    /// Issues stages until something is outstanding, then returns; finishes the plan at its end.
+    #[inline]
+    fn advance(&mut self, index: u32) {
+        loop {
+            let running = &mut self.running[index];
+            if running.read_failed {
+                return self.reads_failed(index);
+            }
+            if running.next as usize == running.plan.steps().len() {
+                return self.finished(index);
+            }
+            running.started = self.now;
+            self.issue_stage(index);
+            if self.running[index].outstanding > 0 {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn issue_stage(&mut self, index: u32) {
+        let first = self.running[index].next as usize;
+        let stage = self.running[index].plan.steps()[first].stage;
+        let mut at = first;
+        while let Some(step) = self.running[index].plan.steps().get(at) {
+            if step.stage != stage {
+                break;
+            }
+            if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
+                self.stats.xors += 1;
+                self.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
+                let running = &mut self.running[index];
+                running.states[at].progress = Progress::Outstanding;
+                running.outstanding += 1;
+                self.outputs.push_back(Output::Compute(Token::new(index, at)));
+            } else {
+                self.issue_io(index, at);
+            }
+            at += 1;
+        }
+        self.running[index].next = at as u16;
+    }
+
+    #[inline]
+    fn issue_io(&mut self, index: u32, at: usize) {
+        let running = &mut self.running[index];
+        let step = running.plan.steps()[at];
+        let is_read = step.kind == StepKind::Read;
+        let member = match running.work {
+            // The controller flushes drives, not slots.
+            Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
+            _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
+        };
+        let state = &mut running.states[at];
+        let Some(member) = member.filter(|&member| !self.failed.has(member)) else {
+            if is_read {
+                state.progress = Progress::Failed { media: false };
+                running.read_failed = true;
+            } else {
+                // The slot's drive failed after the plan was made.
+                state.progress = Progress::Missed;
+                if let Some(member) = member {
+                    running.missed.insert(member);
+                }
+            }
+            return;
+        };
+        state.member = member.0;
+        state.progress = Progress::Outstanding;
+        running.outstanding += 1;
+        running.wrote |= !is_read && step.kind != StepKind::Flush;
+        self.count_io(step.kind, step.length_bytes);
+        self.in_flight[member.0 as usize] += 1;
+        self.outputs.push_back(Output::Io(Io {
+            token: Token::new(index, at),
+            member,
+            kind: step.kind,
+            offset_bytes: step.offset_bytes,
+            length_bytes: step.length_bytes,
+        }));
+    }
+
+    #[inline]
+    fn count_io(&mut self, kind: StepKind, length_bytes: u64) {
+        match kind {
+            StepKind::Read => {
+                self.stats.member_reads += 1;
+                self.stats.member_read_bytes += length_bytes;
+            }
+            StepKind::Flush => self.stats.member_flushes += 1,
+            _ => {
+                self.stats.member_writes += 1;
+                self.stats.member_write_bytes += length_bytes;
+            }
+        }
+    }
+
+    /// A computation has been carried out.
+    #[inline]
+    pub fn computed(&mut self, token: Token, differs: bool) {
+        let running = &mut self.running[token.plan()];
+        running.differs |= differs;
+        running.states[token.step()].progress = Progress::Done;
+        self.answered(token.plan());
+    }
+
+    /// A member I/O has been answered.
+    #[inline]
+    pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, at) = (token.plan(), token.step());
+        let running = &mut self.running[index];
+        let state = &mut running.states[at];
+        debug_assert_eq!(state.progress, Progress::Outstanding, "answered twice");
+        let member = MemberId(state.member);
+        self.in_flight[member.0 as usize] -= 1;
+        match result {
+            // What a failed member says, good or bad, does not count any more.
+            Ok(()) if !self.failed.has(member) => state.progress = Progress::Done,
+            Ok(()) => self.step_lost(index, at, false),
+            Err(error) => {
+                if self.step_error(index, at, error) {
+                    return;
+                }
+            }
+        }
+        self.answered(index);
+    }
+
+    #[inline]
+    fn answered(&mut self, index: u32) {
+        let running = &mut self.running[index];
+        running.outstanding -= 1;
+        if running.outstanding == 0 {
+            self.advance(index);
+        }
+    }
+
+    /// Reacts to a member's error; returns whether the step is outstanding again.
+    fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
+        self.stats.member_errors += 1;
+        let running = &mut self.running[index];
+        let step = running.plan.steps()[at];
+        let is_read = step.kind == StepKind::Read;
+        let state = &mut running.states[at];
+        let member = MemberId(state.member);
+        let redundant =
+            self.volumes.get(running.volume as usize).is_none_or(|volume| volume.shape.redundant());
+        match reaction(error.class, is_read) {
+            Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
+                state.retries += 1;
+                self.in_flight[member.0 as usize] += 1;
+                self.outputs.push_back(Output::Io(Io {
+                    token: Token::new(index, at),
+                    member,
+                    kind: step.kind,
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: step.length_bytes,
+                }));
+                return true;
+            }
+            Reaction::Reconstruct => self.step_lost(index, at, true),
+            Reaction::Report => {
+                state.progress = Progress::Done;
+                running.not_supported = true;
+            }
+            // Without redundancy a bad block is the client's error, not the end of the drive.
+            _ if !redundant && error.class == ErrorClass::Media => self.step_lost(index, at, true),
+            Reaction::Retry | Reaction::FailMember => {
+                self.fail_member(member, error.class, error.errno);
+                self.step_lost(index, at, false);
+            }
+        }
+        false
+    }
+
+    fn step_lost(&mut self, index: u32, at: usize, media: bool) {
+        let running = &mut self.running[index];
+        let state = &mut running.states[at];
+        if running.plan.steps()[at].kind == StepKind::Read {
+            state.progress = Progress::Failed { media };
+            running.read_failed = true;
+        } else {
+            state.progress = Progress::Missed;
+            running.missed.insert(MemberId(state.member));
+        }
+    }
+
+    /// Stops using a member at once and tells the controller.
+    pub(crate) fn fail_member(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
+        if self.failed.has(member) {
+            return;
+        }
+        self.failed.insert(member);
+        self.refresh_volumes();
+        self.tell_controller(Message::MemberFailed { member, class, errno });
+    }
+
+    pub(crate) fn refresh_volumes(&mut self) {
+        for volume in &mut self.volumes {
+            volume.refresh(self.failed, self.durable_failed);
+        }
+    }
+
+    /// A stage ended with reads that brought nothing.
+    fn reads_failed(&mut self, index: u32) {
+        match self.running[index].work {
+            Work::Direct { .. } => {
+                self.recovering.push_back(index);
+                self.continue_recovering();
+            }
+            Work::Write { parts } => self.plan_again(index, parts),
+            Work::Reconstruct { part } => self.plan_again(index, part),
+            Work::Background { .. } => self.background_failed(index),
+            Work::ControlFlush { .. } => unreachable!("a flush reads nothing"),
+        }
+    }
+
+    /// Gives a plan up before it has written anything and puts its parts back at the head of their
+    /// queue, to be planned with what has been learned.
+    fn plan_again(&mut self, index: u32, parts: u32) {
+        let running = &self.running[index];
+        debug_assert!(!running.wrote, "a plan that has written only finishes from memory");
+        self.stats.replans += 1;
+        let mut avoid = SlotSet(0);
+        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+            if let Progress::Failed { media: true } = state.progress {
+                avoid = avoid.with(step.slot);
+            }
+        }
+        let mut part = parts;
+        if avoid != SlotSet(0) && self.split_reconstruct(index, part) {
+            return;
+        }
+        while part != NONE {
+            let avoided = self.ranges.parts[part].avoid;
+            self.ranges.parts[part].avoid = SlotSet(avoided.0 | avoid.0);
+            part = self.ranges.parts[part].next;
+        }
+        let lock = self.running[index].lock;
+        // Requeue before unlocking, so that nobody who came later gets the range first.
+        let key = self.ranges.key_of_lock(lock);
+        self.ranges.requeue(key, parts);
+        self.release(index);
+    }
+
+    /// Replaces a part that met an unreadable block by parts of one grain each, so that only the block
+    /// itself has to be reconstructed; false when it is that small already, or too few parts are free.
+    fn split_reconstruct(&mut self, index: u32, part: u32) -> bool {
+        let whole = self.ranges.parts[part];
+        let pieces = (whole.high - whole.low).div_ceil(GRAIN_BYTES);
+        let is_read = matches!(whole.kind, PartKind::Reconstruct { .. });
+        if !is_read || pieces < 2 || self.ranges.parts.available() <= pieces as usize {
+            return false;
+        }
+        let key = self.ranges.key_of_lock(self.running[index].lock);
+        let mut low = whole.low;
+        while low < whole.high {
+            let Some(piece) = self.ranges.parts.take() else { break };
+            let high = (low / GRAIN_BYTES * GRAIN_BYTES + GRAIN_BYTES).min(whole.high);
+            let buffer = whole.buffer.at(low - whole.low);
+            let avoid = SlotSet(0);
+            self.ranges.parts[piece] = Part { low, high, buffer, avoid, ..whole };
+            self.requests[whole.request].outstanding += 1;
+            self.ranges.enqueue(key, piece);
+            low = high;
+        }
+        self.release(index);
+        self.parts_done(part, false);
+        true
+    }
+
+    /// All steps of a plan are done.
+    #[inline]
+    fn finished(&mut self, index: u32) {
+        let running = &self.running[index];
+        if !running.missed.within(self.durable_failed) && self.is_redundant(index) {
+            self.held.push(index);
+            return;
+        }
+        self.settle(index);
+    }
+
+    /// Acknowledges plans whose missed members have become durable failures.
+    pub(crate) fn settle_held(&mut self) {
+        let mut at = 0;
+        while at < self.held.len() {
+            let index = self.held[at];
+            if self.running[index].missed.within(self.durable_failed) || self.hopeless(index) {
+                self.held.swap_remove(at);
+                self.settle(index);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn is_redundant(&self, index: u32) -> bool {
+        self.volumes
+            .get(self.running[index].volume as usize)
+            .is_some_and(|volume| volume.shape.redundant())
+    }
+
+    /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
+    /// member would not be recorded.
+    fn hopeless(&self, index: u32) -> bool {
+        self.volumes
+            .get(self.running[index].volume as usize)
+            .is_some_and(|volume| volume.view.failed)
+    }
+
+    /// Hands a finished plan's outcome to whom it was for, and frees it.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        let running = &self.running[index];
+        let lost = !running.missed.is_empty() && !self.still_protected(index);
+        match running.work {
+            Work::Direct { request } => {
+                self.release(index);
+                let result = if lost { Err(self.loss(request)) } else { Ok(()) };
+                self.piece_done(request, result);
+            }
+            Work::Write { parts } => {
+                self.release(index);
+                self.parts_done(parts, lost);
+            }
+            Work::Reconstruct { part } => {
+                self.reconstructed(index, part);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            Work::Background { .. } => self.background_done(index),
+            Work::ControlFlush { ticket } => {
+                let failed = running.missed;
+                self.release(index);
+                self.tell_controller(Message::Flushed { ticket, failed });
+            }
+        }
+    }
+
+    /// Whether what a plan wrote can still be read although some members missed it.
+    fn still_protected(&self, index: u32) -> bool {
+        let running = &self.running[index];
+        let Some(volume) = self.volumes.get(running.volume as usize) else { return true };
+        if volume.view.failed {
+            return false;
+        }
+        if volume.shape.level == crate::layout::Level::Raid5 {
+            return true;
+        }
+        // Mirrors: every place written must have reached at least one slot of its set.
+        let steps = running.plan.steps().iter().zip(&running.states);
+        let written = steps.clone().filter(|(step, _)| step.kind != StepKind::Read);
+        written.clone().all(|(step, _)| {
+            steps.clone().any(|(other, state)| {
+                other.offset_bytes == step.offset_bytes
+                    && state.progress == Progress::Done
+                    && (step.kind == StepKind::Flush
+                        || volume.shape.data_index(0, other.slot)
+                            == volume.shape.data_index(0, step.slot))
+            })
+        })
+    }
+
+    fn reconstructed(&mut self, index: u32, part: u32) {
+        let running = &self.running[index];
+        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
+                self.stats.read_repairs += 1;
+                let event = Event::ReadRepaired {
+                    member: MemberId(state.member),
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: self.ranges.parts[part].high - self.ranges.parts[part].low,
+                };
+                self.outputs.push_back(Output::Event(event));
+            }
+        }
+    }
+
+    /// Returns a plan's lock, scratch memory and slot.
+    #[inline]
+    pub(crate) fn release(&mut self, index: u32) {
+        let running = &mut self.running[index];
+        if let Some(block) = running.scratch.take() {
+            self.scratch.give(block);
+        }
+        let lock = core::mem::replace(&mut running.lock, NONE);
+        if lock != NONE {
+            self.ranges.unlock(lock);
+        }
+        self.running.give(index);
+    }
+
+    /// Fails members whose I/O has been outstanding for too long. The memory of such an I/O stays
+    /// untouched, and its request unanswered, until the I/O itself comes back.
+    pub(crate) fn check_deadlines(&mut self) {
+        let deadline = self.options.member_deadline;
+        let mut late = MemberSet::default();
+        for index in 0..self.running.capacity() as u32 {
+            let running = &mut self.running[index];
+            if running.outstanding == 0
+                || running.overdue
+                || self.now.since(running.started) < deadline
+            {
+                continue;
+            }
+            running.overdue = true;
+            for (at, state) in running.states.iter().enumerate() {
+                if state.progress == Progress::Outstanding && state.member != u8::MAX {
+                    late.insert(MemberId(state.member));
+                    self.outputs.push_back(Output::Cancel(Token::new(index, at)));
+                }
+            }
+        }
+        for member in late.iter() {
+            self.emit(Event::MemberOverdue(member));
+            self.fail_member(member, ErrorClass::Path, 110);
+        }
+    }
+
+    /// Flushes drives for the controller.
+    pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
+        let Some(index) = self.running.take() else {
+            // All plans are busy: the controller asks again.
+            let message = Message::Flushed { ticket, failed: MemberSet(u128::MAX) };
+            return self.tell_controller(message);
+        };
+        self.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
+        for member in members.iter() {
+            let step = crate::plan::Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
+            self.running[index].plan.push(step);
+        }
+        self.start(index);
+    }
+
+    fn loss(&mut self, request: u32) -> crate::request::Failure {
+        let request = &self.requests[request].request;
+        let (volume, offset_bytes) = (request.volume, request.offset_bytes);
+        self.emit(Event::Unrecoverable { volume, offset_bytes });
+        crate::request::Failure::Unrecoverable { offset_bytes }
+    }
+
+    /// The volume of a plan, as the outside names it.
+    pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
+        VolumeId(self.running[index].volume)
+    }
+}

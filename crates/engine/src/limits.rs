@@ -1,0 +1,51 @@
+//! Every maximum of the engine in one place. Pools are sized from these at start; nothing grows later.
+
+use crate::units::Nanos;
+
+/// Most slots of one volume. Slot sets are one machine word.
+pub const VOLUME_MEMBERS_MAX: usize = 64;
+/// Most drives of a container, spares and drives awaiting removal included.
+pub const CONTAINER_MEMBERS_MAX: usize = 96;
+/// Most volumes of a container (IMSM's platform ceiling is 2; without a platform a third may exist).
+pub const VOLUMES_MAX: usize = 4;
+/// Most shards of a container.
+pub const SHARDS_MAX: usize = 16;
+
+/// Smallest chunk in bytes.
+pub const CHUNK_BYTES_MIN: u32 = 4 << 10;
+/// Largest chunk in bytes.
+pub const CHUNK_BYTES_MAX: u32 = 1 << 20;
+/// The grain of range locks, bands and partial parity: 4 KiB.
+pub const GRAIN_BYTES: u32 = 4 << 10;
+/// Widest range of offsets in a chunk that one plan handles. Bounds a plan's scratch memory.
+pub const BAND_BYTES_MAX: u32 = 128 << 10;
+/// Row height of a level without chunks (RAID 1): the grain of ownership and of locks.
+pub const MIRROR_ROW_BYTES: u32 = 1 << 20;
+
+/// Most memory segments of one member I/O; the kernel's own limit is 1024.
+pub const STEP_SEGMENTS_MAX: usize = 16;
+/// Most bytes of one member I/O that merges neighbouring chunks.
+pub const STEP_BYTES_MAX: u32 = 1 << 20;
+/// Most bytes that one read plan covers; a longer request is read by several plans.
+pub const READ_PLAN_BYTES_MAX: u64 = 2 << 20;
+
+/// Client requests in flight per shard; more wait in line.
+pub const REQUESTS_MAX: usize = 4096;
+/// Pieces of other shards' requests in flight per shard. They have room of their own, because requests
+/// that wait for each other's room would wait for ever.
+pub const FORWARDED_MAX: usize = 4096;
+/// Plans running at the same time per shard.
+pub const PLANS_MAX: usize = 2048;
+/// Pieces of requests that wait for, or run under, a row lock per shard.
+pub const PARTS_MAX: usize = 8192;
+/// Inputs that one turn of the shard loop reaps before it looks at outputs.
+pub const REAP_MAX: usize = 256;
+
+/// A member that has not answered for this long is failed.
+pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
+/// A volume without writes for this long is marked clean (md's default safe mode is of this order).
+pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
+/// Longest time between two persisted checkpoints of a background job.
+pub const CHECKPOINT_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);
+/// Retries of an I/O whose error class says that a retry may help.
+pub const RETRIES_MAX: u8 = 3;

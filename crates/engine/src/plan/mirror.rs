@@ -1,0 +1,165 @@
+//! Levels without parity (RAID 0, 1 and 10), and what all levels do without payload: zeroes, discards
+//! and flushes.
+//!
+//! A data chunk of these levels is held by a set of equal slots: one, a pair, or every slot of the
+//! volume. A write goes to all of them at once; any of them that is readable serves for repair.
+
+use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
+use crate::layout::{Geometry, Level};
+use crate::units::{Buffer, Slot, SlotSet};
+
+/// Plans a write of `piece` to every writable slot that holds its data chunk, and to their shadows. May
+/// be called again on the same plan for further pieces.
+///
+/// Fails if no slot would hold the data readably afterwards.
+#[inline]
+pub fn mirror_write(
+    plan: &mut Plan,
+    shape: &Geometry,
+    row: u64,
+    piece: &Piece,
+    view: &RowView,
+    fua: bool,
+) -> Result<(), NotEnoughMembers> {
+    let holders = holders(shape, row, piece.data_index, view)?;
+    for slot in holders.iter() {
+        plan.write(
+            shape,
+            (0, fua),
+            (slot, view),
+            piece.range(row),
+            piece.buffer,
+        );
+    }
+    Ok(())
+}
+
+/// The writable slots of a data chunk; at least one of them can be read back.
+#[inline]
+fn holders(
+    shape: &Geometry,
+    row: u64,
+    data_index: u8,
+    view: &RowView,
+) -> Result<SlotSet, NotEnoughMembers> {
+    let holders = SlotSet(shape.data_slots(row, data_index).0 & view.writable.0);
+    if holders.0 & view.readable.0 == 0 {
+        Err(NotEnoughMembers)
+    } else {
+        Ok(holders)
+    }
+}
+
+/// Plans the repair of a range that `bad_slot` could not read: reads it from another slot into `target`
+/// and writes it back to `bad_slot`. The write is left out if that slot is not writable any more.
+///
+/// Fails if no other slot that holds data chunk `data_index` is readable.
+pub fn mirror_repair(
+    plan: &mut Plan,
+    shape: &Geometry,
+    bad_slot: Slot,
+    range: Range,
+    view: &RowView,
+    target: Buffer,
+) -> Result<(), NotEnoughMembers> {
+    let data_index = shape
+        .data_index(range.row, bad_slot)
+        .ok_or(NotEnoughMembers)?;
+    let copies = SlotSet(shape.data_slots(range.row, data_index).0 & view.readable.0);
+    let source = copies
+        .without(bad_slot)
+        .iter()
+        .next()
+        .ok_or(NotEnoughMembers)?;
+    plan.read(shape, 0, source, range, target);
+    if view.writable.has(bad_slot) {
+        plan.write(shape, (1, false), (bad_slot, view), range, target);
+    }
+    Ok(())
+}
+
+/// Plans `kind` ([`StepKind::Zero`] or [`StepKind::Discard`]) over a range of one data chunk. RAID 5 can
+/// only be zeroed in whole rows: [`zero_row`].
+///
+/// Fails if no slot would hold the zeros readably afterwards, and for RAID 5.
+pub fn zero_chunk(
+    plan: &mut Plan,
+    shape: &Geometry,
+    data_index: u8,
+    range: Range,
+    view: &RowView,
+    kind: StepKind,
+) -> Result<(), NotEnoughMembers> {
+    if shape.level == Level::Raid5 {
+        return Err(NotEnoughMembers);
+    }
+    let holders = holders(shape, range.row, data_index, view)?;
+    zero_slots(plan, shape, holders, range, view, kind);
+    Ok(())
+}
+
+/// Plans `kind` ([`StepKind::Zero`] or [`StepKind::Discard`]) over a range of all chunks of a row,
+/// parity included: the parity of zeros is zero. Rows that follow each other join their steps.
+///
+/// Fails if a data chunk would not be readable afterwards.
+pub fn zero_row(
+    plan: &mut Plan,
+    shape: &Geometry,
+    range: Range,
+    view: &RowView,
+    kind: StepKind,
+) -> Result<(), NotEnoughMembers> {
+    let all = SlotSet::all(shape.members);
+    if !shape.survives(SlotSet(view.readable.0 & view.writable.0)) {
+        return Err(NotEnoughMembers);
+    }
+    zero_slots(
+        plan,
+        shape,
+        SlotSet(all.0 & view.writable.0),
+        range,
+        view,
+        kind,
+    );
+    Ok(())
+}
+
+fn zero_slots(
+    plan: &mut Plan,
+    shape: &Geometry,
+    slots: SlotSet,
+    range: Range,
+    view: &RowView,
+    kind: StepKind,
+) {
+    for slot in slots.iter() {
+        let step = range.step(shape, kind, 0, slot);
+        plan.cover(step);
+        if view.shadowed.has(slot) {
+            plan.cover(Step {
+                shadow: true,
+                ..step
+            });
+        }
+    }
+}
+
+/// Adds a flush of each of `members`, after everything that the plan already does.
+pub fn flush(plan: &mut Plan, members: SlotSet) {
+    let stage = plan.next_stage();
+    for slot in members.iter() {
+        plan.push(Step::member(StepKind::Flush, stage, slot, 0, 0));
+    }
+}
+
+/// As [`flush`], of the drives that are being filled in `slots`.
+pub fn flush_shadows(plan: &mut Plan, slots: SlotSet) {
+    let stage = plan.next_stage();
+    for slot in slots.iter() {
+        let step = Step::member(StepKind::Flush, stage, slot, 0, 0);
+        plan.push(Step {
+            shadow: true,
+            ..step
+        });
+    }
+}

@@ -1,0 +1,383 @@
+//! RAID 5: how a write keeps parity true, and how a lost or unreadable chunk is computed.
+//!
+//! The pieces of a write need not line up. Their borders cut the range of offsets into *bands*; inside a
+//! band every data chunk is either overwritten throughout (*covered*) or not at all. The parity of each
+//! band is computed by one of three ways, each band by itself:
+//!
+//! - **full**: all data chunks are covered, parity is the xor of the new data, nothing is read;
+//! - **read-modify-write**: new parity = old parity ^ old data ^ new data of the covered chunks;
+//! - **reconstruct-write**: new parity = new data ^ what the uncovered chunks hold.
+//!
+//! The way with fewer reads wins. What cannot be read rules ways out, and parity that has not been
+//! established yet is never read-modified. Chunks of a lost member live on in parity alone.
+//! Borders of neighbouring bands cost no member I/O: each slot's ranges go out in ascending order, its
+//! scratch memory is contiguous, and [`Plan::transfer`] joins them.
+
+use super::{NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, StepKind};
+use crate::layout::Geometry;
+use crate::units::{Buffer, Slot, SlotSet};
+
+/// Writes of up to this many pieces are planned on a smaller stack frame: clearing the largest one costs
+/// more than planning a small write.
+const FEW_PIECES: usize = 4;
+/// As [`FEW_PIECES`], for full stripes of common widths.
+const SOME_PIECES: usize = 16;
+
+/// Plans a write of `pieces` to one row of a RAID 5.
+///
+/// The pieces, at most [`PIECES_MAX`], are not empty and do not overlap; their order does not matter and
+/// a data chunk may have several of them, with gaps. Slots that are not writable are left out, shadows
+/// written along. Fails if more than one slot is lost, or if the chunks that are left do not suffice.
+pub fn parity_write(
+    plan: &mut Plan,
+    shape: &Geometry,
+    row: u64,
+    pieces: &[Piece],
+    view: &RowView,
+    fua: bool,
+) -> Result<(), NotEnoughMembers> {
+    debug_assert!(pieces.len() <= PIECES_MAX);
+    let write = RowWrite::new(shape, row, view, fua)?;
+    if pieces.len() <= FEW_PIECES {
+        write.plan::<{ 2 * FEW_PIECES }>(plan, pieces)
+    } else if pieces.len() <= SOME_PIECES {
+        write.plan::<{ 2 * SOME_PIECES }>(plan, pieces)
+    } else {
+        write.plan::<{ 2 * PIECES_MAX }>(plan, pieces)
+    }
+}
+
+/// What is the same for all bands of a write.
+struct RowWrite<'a> {
+    shape: &'a Geometry,
+    row: u64,
+    view: &'a RowView,
+    fua: bool,
+    parity: Slot,
+    data: SlotSet,
+}
+
+/// A range of offsets in which the set of covered chunks does not change.
+#[derive(Clone, Copy)]
+struct Band {
+    low_bytes: u32,
+    high_bytes: u32,
+    /// Slots whose old content the new parity depends on.
+    reads: SlotSet,
+    /// Offset of the band in each slot's scratch; gaps between bands take no memory.
+    packed_bytes: u32,
+}
+
+/// The bands of a write in ascending order.
+struct Bands<const BORDERS: usize> {
+    list: [Band; BORDERS],
+    count: usize,
+    packed_bytes: u32,
+    /// Slots read in at least one band, and slots read in every band.
+    read_somewhere: SlotSet,
+    read_everywhere: SlotSet,
+}
+
+/// The one place that numbers stages: reads, then parity, then writes, without holes.
+struct Stages {
+    read: u8,
+    compute: u8,
+    write: u8,
+}
+
+impl Stages {
+    fn new(any_read: bool, any_compute: bool) -> Stages {
+        let compute = u8::from(any_read);
+        Stages {
+            read: 0,
+            compute,
+            write: compute + u8::from(any_compute),
+        }
+    }
+}
+
+/// Names the scratch memory of slots: one equal share for each.
+struct Shares {
+    base: Buffer,
+    slots: SlotSet,
+    share_bytes: u32,
+}
+
+impl Shares {
+    fn new(plan: &mut Plan, slots: SlotSet, share_bytes: u32) -> Shares {
+        let base = plan.scratch(slots.count() * share_bytes);
+        Shares {
+            base,
+            slots,
+            share_bytes,
+        }
+    }
+
+    #[inline]
+    fn of(&self, slot: Slot, packed_bytes: u32) -> Buffer {
+        let rank = (self.slots.0 & ((1 << slot.0) - 1)).count_ones();
+        self.base.at(rank * self.share_bytes + packed_bytes)
+    }
+}
+
+impl<'a> RowWrite<'a> {
+    #[inline]
+    fn new(
+        shape: &'a Geometry,
+        row: u64,
+        view: &'a RowView,
+        fua: bool,
+    ) -> Result<RowWrite<'a>, NotEnoughMembers> {
+        let parity = shape.parity_slot(row).ok_or(NotEnoughMembers)?;
+        let all = SlotSet::all(shape.members);
+        let lost = SlotSet(all.0 & !(view.readable.0 & view.writable.0));
+        if lost.count() > 1 {
+            return Err(NotEnoughMembers);
+        }
+        Ok(RowWrite {
+            shape,
+            row,
+            view,
+            fua,
+            parity,
+            data: all.without(parity),
+        })
+    }
+
+    /// As [`Geometry::data_slots`], without working out the parity slot again.
+    #[inline]
+    fn slot_of(&self, piece: &Piece) -> Slot {
+        Slot(piece.data_index + u8::from(piece.data_index >= self.parity.0))
+    }
+
+    /// The slots to read for a band: the cheapest way that the view allows.
+    #[inline]
+    fn reads(&self, covered: SlotSet) -> Result<SlotSet, NotEnoughMembers> {
+        let modify = covered.with(self.parity);
+        let reconstruct = SlotSet(self.data.0 & !covered.0);
+        let may = |reads: SlotSet| reads.0 & !self.view.readable.0 == 0;
+        let may_modify = self.view.in_sync && may(modify);
+        if may_modify && (modify.count() <= reconstruct.count() || !may(reconstruct)) {
+            Ok(modify)
+        } else if may(reconstruct) {
+            Ok(reconstruct)
+        } else {
+            Err(NotEnoughMembers)
+        }
+    }
+
+    fn plan<const BORDERS: usize>(
+        &self,
+        plan: &mut Plan,
+        pieces: &[Piece],
+    ) -> Result<(), NotEnoughMembers> {
+        if !self.view.writable.has(self.parity) {
+            self.write_data::<BORDERS>(plan, Stages::new(false, false).write, pieces);
+            return Ok(());
+        }
+        let bands = Bands::<BORDERS>::split(self, pieces)?;
+        let read = bands.read_somewhere;
+        // Parity is computed in place of something that every band reads, if there is such a slot.
+        let target = if bands.read_everywhere.0 == 0 || bands.read_everywhere.has(self.parity) {
+            self.parity
+        } else {
+            Slot(bands.read_everywhere.0.trailing_zeros() as u8)
+        };
+        let stages = Stages::new(read.0 != 0, true);
+        let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
+        for slot in read.iter() {
+            for band in bands.iter().filter(|band| band.reads.has(slot)) {
+                let buffer = scratch.of(slot, band.packed_bytes);
+                plan.read(self.shape, stages.read, slot, self.range(band), buffer);
+            }
+        }
+        for band in bands.iter() {
+            self.compute(plan, stages.compute, (band, pieces), (&scratch, target));
+        }
+        self.write_data::<BORDERS>(plan, stages.write, pieces);
+        for band in bands.iter() {
+            let buffer = scratch.of(target, band.packed_bytes);
+            let when = (stages.write, self.fua);
+            plan.write(
+                self.shape,
+                when,
+                (self.parity, self.view),
+                self.range(band),
+                buffer,
+            );
+        }
+        Ok(())
+    }
+
+    /// The parity of one band: all that was read ^ all that is new.
+    fn compute(
+        &self,
+        plan: &mut Plan,
+        stage: u8,
+        (band, pieces): (&Band, &[Piece]),
+        (scratch, target): (&Shares, Slot),
+    ) {
+        let kind = StepKind::Xor {
+            target: scratch.of(target, band.packed_bytes),
+        };
+        plan.push(Step::compute(kind, stage, band.high_bytes - band.low_bytes));
+        for slot in band.reads.iter() {
+            plan.add_source(scratch.of(slot, band.packed_bytes));
+        }
+        for piece in pieces {
+            if piece.low_bytes <= band.low_bytes && band.high_bytes <= piece.high_bytes {
+                plan.add_source(piece.buffer.at(band.low_bytes - piece.low_bytes));
+            }
+        }
+    }
+
+    /// Writes the payload in ascending order of slot and offset, so that neighbours join.
+    fn write_data<const BORDERS: usize>(&self, plan: &mut Plan, stage: u8, pieces: &[Piece]) {
+        let mut order = [0u64; BORDERS];
+        for (index, piece) in pieces.iter().enumerate() {
+            let place = u64::from(piece.data_index) << 32 | u64::from(piece.low_bytes);
+            order[index] = place << 8 | index as u64;
+        }
+        let order = &mut order[..pieces.len()];
+        order.sort_unstable();
+        for key in order {
+            let piece = &pieces[(*key & 0xff) as usize];
+            let slot = self.slot_of(piece);
+            if self.view.writable.has(slot) {
+                let range = piece.range(self.row);
+                plan.write(
+                    self.shape,
+                    (stage, self.fua),
+                    (slot, self.view),
+                    range,
+                    piece.buffer,
+                );
+            }
+        }
+    }
+
+    fn range(&self, band: &Band) -> Range {
+        Range {
+            row: self.row,
+            low_bytes: band.low_bytes,
+            high_bytes: band.high_bytes,
+        }
+    }
+}
+
+impl<const BORDERS: usize> Bands<BORDERS> {
+    /// Sweeps over the borders of all pieces. A border switches its slot between covered and not; where
+    /// two pieces of a slot touch, the two switches cancel.
+    fn split(write: &RowWrite<'_>, pieces: &[Piece]) -> Result<Self, NotEnoughMembers> {
+        let mut borders = [0u64; BORDERS];
+        for (pair, piece) in borders.chunks_exact_mut(2).zip(pieces) {
+            let slot = u64::from(write.slot_of(piece).0);
+            pair[0] = u64::from(piece.low_bytes) << 8 | slot;
+            pair[1] = u64::from(piece.high_bytes) << 8 | slot;
+        }
+        let borders = &mut borders[..2 * pieces.len()];
+        borders.sort_unstable();
+        let mut bands = Bands::new();
+        let mut covered = SlotSet(0);
+        let mut low_bytes = 0;
+        for border in borders {
+            let high_bytes = (*border >> 8) as u32;
+            if high_bytes > low_bytes && covered.0 != 0 {
+                bands.add(low_bytes, high_bytes, write.reads(covered)?);
+            }
+            covered.0 ^= 1 << (*border & 0xff);
+            low_bytes = high_bytes;
+        }
+        Ok(bands)
+    }
+
+    fn new() -> Self {
+        let nothing = Band {
+            low_bytes: 0,
+            high_bytes: 0,
+            reads: SlotSet(0),
+            packed_bytes: 0,
+        };
+        Bands {
+            list: [nothing; BORDERS],
+            count: 0,
+            packed_bytes: 0,
+            read_somewhere: SlotSet(0),
+            read_everywhere: SlotSet(u64::MAX),
+        }
+    }
+
+    fn add(&mut self, low_bytes: u32, high_bytes: u32, reads: SlotSet) {
+        let packed_bytes = self.packed_bytes;
+        self.list[self.count] = Band {
+            low_bytes,
+            high_bytes,
+            reads,
+            packed_bytes,
+        };
+        self.count += 1;
+        self.packed_bytes += high_bytes - low_bytes;
+        self.read_somewhere.0 |= reads.0;
+        self.read_everywhere.0 &= reads.0;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Band> {
+        self.list[..self.count].iter()
+    }
+}
+
+/// Plans a read of `range` of `slot`, data or parity, computed from all other slots, into `target`.
+///
+/// Fails if another slot is unreadable, or if the row's parity has not been established. Parity itself
+/// follows from the data in any case.
+pub fn parity_reconstruct(
+    plan: &mut Plan,
+    shape: &Geometry,
+    slot: Slot,
+    range: Range,
+    view: &RowView,
+    target: Buffer,
+) -> Result<(), NotEnoughMembers> {
+    let parity = shape.parity_slot(range.row).ok_or(NotEnoughMembers)?;
+    let others = SlotSet::all(shape.members).without(slot);
+    let established = view.in_sync || slot == parity;
+    if !established || others.0 & !view.readable.0 != 0 {
+        return Err(NotEnoughMembers);
+    }
+    // The first source is read to where the result goes; the others need scratch.
+    let first = Slot(others.0.trailing_zeros() as u8);
+    let length_bytes = range.length_bytes();
+    let scratch = Shares::new(plan, others.without(first), length_bytes);
+    let place = |other: Slot| {
+        if other == first {
+            target
+        } else {
+            scratch.of(other, 0)
+        }
+    };
+    for other in others.iter() {
+        plan.read(shape, 0, other, range, place(other));
+    }
+    plan.push(Step::compute(StepKind::Xor { target }, 1, length_bytes));
+    for other in others.iter() {
+        plan.add_source(place(other));
+    }
+    Ok(())
+}
+
+/// As [`parity_reconstruct`]; then writes the result back to `slot`, where it could not be read. The
+/// write is left out if the slot is not writable any more.
+pub fn parity_reconstruct_write_back(
+    plan: &mut Plan,
+    shape: &Geometry,
+    slot: Slot,
+    range: Range,
+    view: &RowView,
+    (target, fua): (Buffer, bool),
+) -> Result<(), NotEnoughMembers> {
+    parity_reconstruct(plan, shape, slot, range, view, target)?;
+    if view.writable.has(slot) {
+        plan.write(shape, (2, fua), (slot, view), range, target);
+    }
+    Ok(())
+}

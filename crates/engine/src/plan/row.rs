@@ -1,0 +1,98 @@
+//! What planners are told about a row: the state of its slots, and the pieces of payload for it.
+
+use super::{Step, StepKind};
+use crate::layout::Geometry;
+use crate::units::{Buffer, Slot, SlotSet};
+
+/// What may be done with the slots in one row at this moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowView {
+    /// Slots whose content in this row is current.
+    pub readable: SlotSet,
+    /// Slots that must receive every write to this row.
+    pub writable: SlotSet,
+    /// Slots where a second drive is being filled and has already passed this row.
+    pub shadowed: SlotSet,
+    /// Whether parity (or the equality of mirrors) has been established for this row.
+    pub in_sync: bool,
+}
+
+impl RowView {
+    /// All slots present, in sync.
+    #[must_use]
+    pub fn healthy(members: u8) -> RowView {
+        let all = SlotSet::all(members);
+        RowView {
+            readable: all,
+            writable: all,
+            shadowed: SlotSet(0),
+            in_sync: true,
+        }
+    }
+
+    /// As `self`, with `slot` lost.
+    #[must_use]
+    pub fn without(self, slot: Slot) -> RowView {
+        RowView {
+            readable: self.readable.without(slot),
+            writable: self.writable.without(slot),
+            shadowed: self.shadowed.without(slot),
+            in_sync: self.in_sync,
+        }
+    }
+}
+
+/// A contiguous piece of payload inside one data chunk of one row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Which data chunk of the row.
+    pub data_index: u8,
+    /// First offset in the chunk.
+    pub low_bytes: u32,
+    /// Offset in the chunk after the last byte.
+    pub high_bytes: u32,
+    /// Payload for the whole piece.
+    pub buffer: Buffer,
+}
+
+/// The volume cannot do this work with the members that are left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotEnoughMembers;
+
+/// A range of offsets in one row, the same on every slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// Row number.
+    pub row: u64,
+    /// First offset in the chunk.
+    pub low_bytes: u32,
+    /// Offset in the chunk after the last byte.
+    pub high_bytes: u32,
+}
+
+impl Piece {
+    /// Where the piece lies in `row`.
+    #[inline]
+    pub(crate) fn range(&self, row: u64) -> Range {
+        Range {
+            row,
+            low_bytes: self.low_bytes,
+            high_bytes: self.high_bytes,
+        }
+    }
+}
+
+impl Range {
+    #[inline]
+    pub(crate) fn step(self, shape: &Geometry, kind: StepKind, stage: u8, slot: Slot) -> Step {
+        let offset = shape.member_offset_bytes(self.row, self.low_bytes);
+        Step::member(kind, stage, slot, offset, u64::from(self.length_bytes()))
+    }
+
+    /// Bytes of the range.
+    #[must_use]
+    #[inline]
+    pub fn length_bytes(self) -> u32 {
+        self.high_bytes - self.low_bytes
+    }
+}

@@ -1,0 +1,383 @@
+//! Order among overlapping work: which pieces of work hold which ranges, and who waits behind them.
+//!
+//! The unit is a *band*: one row of a volume, or a window of it when chunks are large. Inside a band a
+//! lock covers a range of offsets in the chunk, which for RAID 5 is a range of parity blocks. Work waits
+//! in arrival order behind whatever it overlaps. There is one such table per shard and only the shard
+//! that owns a row ever looks at it, so there are no locks between cores.
+
+use crate::limits::{PARTS_MAX, PLANS_MAX};
+use crate::pool::Pool;
+use crate::units::{Buffer, SlotSet};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// End of a chain.
+pub(crate) const NONE: u32 = u32::MAX;
+/// A lock that covers all data chunks of the row.
+pub(crate) const ALL_CHUNKS: u8 = u8::MAX;
+
+/// Names a band.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BandKey {
+    pub volume: u8,
+    pub band: u64,
+}
+
+/// What a piece of work wants to do with its range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PartKind {
+    /// Write the payload.
+    Write { fua: bool },
+    /// Zero or discard without payload; RAID 5: all slots of the row.
+    Zero { discard: bool, keep_allocated: bool, fua: bool },
+    /// Read what its slot could not deliver; write it back where the slot only had a media error.
+    Reconstruct { write_back: bool },
+    /// A step of the volume's background job, over the whole band.
+    Background,
+}
+
+/// A piece of work inside one band.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub kind: PartKind,
+    /// The request it belongs to; unused for background work.
+    pub request: u32,
+    pub data_index: u8,
+    /// Range of offsets in the chunk.
+    pub low: u32,
+    pub high: u32,
+    pub buffer: Buffer,
+    /// Slots whose content of this range could not be read.
+    pub avoid: SlotSet,
+    pub next: u32,
+}
+
+/// A band with work in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub key: BandKey,
+    first_waiting: u32,
+    last_waiting: u32,
+    first_lock: u32,
+    bucket_next: u32,
+    ready: bool,
+    /// Being worked on: must not disappear.
+    pinned: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lock {
+    low: u32,
+    high: u32,
+    data_index: u8,
+    entry: u32,
+    next: u32,
+}
+
+/// The table. See the module's prose.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    buckets: Vec<u32>,
+    entries: Pool<Entry>,
+    locks: Pool<Lock>,
+    pub parts: Pool<Part>,
+    ready: VecDeque<u32>,
+}
+
+impl Ranges {
+    pub fn new() -> Ranges {
+        let part = Part {
+            kind: PartKind::Background,
+            request: NONE,
+            data_index: 0,
+            low: 0,
+            high: 0,
+            buffer: Buffer(0),
+            avoid: SlotSet(0),
+            next: NONE,
+        };
+        let entry = Entry {
+            key: BandKey { volume: 0, band: 0 },
+            first_waiting: NONE,
+            last_waiting: NONE,
+            first_lock: NONE,
+            bucket_next: NONE,
+            ready: false,
+            pinned: false,
+        };
+        let lock = Lock { low: 0, high: 0, data_index: 0, entry: NONE, next: NONE };
+        Ranges {
+            buckets: vec![NONE; PARTS_MAX.next_power_of_two()],
+            // A band exists while it has parts or locks, and there are no more of them than these.
+            entries: Pool::new(PARTS_MAX + PLANS_MAX, || entry),
+            locks: Pool::new(PLANS_MAX, || lock),
+            parts: Pool::new(PARTS_MAX, || part),
+            ready: VecDeque::with_capacity(PARTS_MAX + PLANS_MAX),
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, key: BandKey) -> usize {
+        // Fibonacci hashing: bands are often consecutive, or far apart by powers of two.
+        let mixed = (key.band ^ u64::from(key.volume) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 32) as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn entry(&mut self, key: BandKey) -> u32 {
+        let bucket = self.bucket(key);
+        let mut index = self.buckets[bucket];
+        while index != NONE {
+            if self.entries[index].key == key {
+                return index;
+            }
+            index = self.entries[index].bucket_next;
+        }
+        let index = self.entries.take().expect("as many bands as parts and locks");
+        self.entries[index] = Entry {
+            key,
+            first_waiting: NONE,
+            last_waiting: NONE,
+            first_lock: NONE,
+            bucket_next: self.buckets[bucket],
+            ready: false,
+            pinned: false,
+        };
+        self.buckets[bucket] = index;
+        index
+    }
+
+    /// Puts `part` at the end of its band's queue.
+    #[inline]
+    pub fn enqueue(&mut self, key: BandKey, part: u32) {
+        let entry = self.entry(key);
+        self.parts[part].next = NONE;
+        let tail = self.entries[entry].last_waiting;
+        if tail == NONE {
+            self.entries[entry].first_waiting = part;
+        } else {
+            self.parts[tail].next = part;
+        }
+        self.entries[entry].last_waiting = part;
+        self.mark_ready(entry);
+    }
+
+    /// Puts a chain of parts back at the head of their band's queue: they were there first.
+    pub fn requeue(&mut self, key: BandKey, chain: u32) {
+        let entry = self.entry(key);
+        let mut tail = chain;
+        while self.parts[tail].next != NONE {
+            tail = self.parts[tail].next;
+        }
+        self.parts[tail].next = self.entries[entry].first_waiting;
+        self.entries[entry].first_waiting = chain;
+        if self.entries[entry].last_waiting == NONE {
+            self.entries[entry].last_waiting = tail;
+        }
+        self.mark_ready(entry);
+    }
+
+    #[inline]
+    fn mark_ready(&mut self, entry: u32) {
+        if !self.entries[entry].ready {
+            self.entries[entry].ready = true;
+            self.ready.push_back(entry);
+        }
+    }
+
+    /// A band whose queue wants looking at. The caller takes what may run, need not empty it, and ends
+    /// with [`Ranges::looked_at`].
+    #[inline]
+    pub fn next_ready(&mut self) -> Option<u32> {
+        let entry = self.ready.pop_front()?;
+        self.entries[entry].ready = false;
+        self.entries[entry].pinned = true;
+        Some(entry)
+    }
+
+    /// The band has been looked at; it is forgotten if nothing is left in it.
+    #[inline]
+    pub fn looked_at(&mut self, entry: u32) {
+        self.entries[entry].pinned = false;
+        self.release_if_unused(entry);
+    }
+
+    pub fn key(&self, entry: u32) -> BandKey {
+        self.entries[entry].key
+    }
+
+    pub fn key_of_lock(&self, lock: u32) -> BandKey {
+        self.entries[self.locks[lock].entry].key
+    }
+
+    /// The first waiting part of a band; follow [`Part::next`].
+    #[inline]
+    pub fn first_waiting(&self, entry: u32) -> u32 {
+        self.entries[entry].first_waiting
+    }
+
+    /// Takes `part`, whose predecessor in the queue is `before` (or [`NONE`]), out of the queue.
+    #[inline]
+    pub fn unlink(&mut self, entry: u32, before: u32, part: u32) {
+        let next = self.parts[part].next;
+        if before == NONE {
+            self.entries[entry].first_waiting = next;
+        } else {
+            self.parts[before].next = next;
+        }
+        if self.entries[entry].last_waiting == part {
+            self.entries[entry].last_waiting = before;
+        }
+        self.parts[part].next = NONE;
+    }
+
+    /// Whether a held lock overlaps.
+    #[inline]
+    pub fn is_locked(&self, entry: u32, data_index: u8, low: u32, high: u32) -> bool {
+        let mut lock = self.entries[entry].first_lock;
+        while lock != NONE {
+            let held = &self.locks[lock];
+            let same_chunk = held.data_index == data_index
+                || held.data_index == ALL_CHUNKS
+                || data_index == ALL_CHUNKS;
+            if same_chunk && held.low < high && low < held.high {
+                return true;
+            }
+            lock = held.next;
+        }
+        false
+    }
+
+    /// Takes a lock; the caller has checked that nothing overlaps.
+    #[inline]
+    pub fn lock(&mut self, entry: u32, data_index: u8, low: u32, high: u32) -> u32 {
+        debug_assert!(!self.is_locked(entry, data_index, low, high));
+        let lock = self.locks.take().expect("as many locks as plans");
+        let next = self.entries[entry].first_lock;
+        self.locks[lock] = Lock { low, high, data_index, entry, next };
+        self.entries[entry].first_lock = lock;
+        lock
+    }
+
+    /// Gives a lock back and returns its band's key.
+    #[inline]
+    pub fn unlock(&mut self, lock: u32) -> BandKey {
+        let Lock { entry, next, .. } = self.locks[lock];
+        if self.entries[entry].first_lock == lock {
+            self.entries[entry].first_lock = next;
+        } else {
+            let mut before = self.entries[entry].first_lock;
+            while self.locks[before].next != lock {
+                before = self.locks[before].next;
+            }
+            self.locks[before].next = next;
+        }
+        self.locks.give(lock);
+        let key = self.entries[entry].key;
+        if self.entries[entry].first_waiting != NONE {
+            self.mark_ready(entry);
+        } else {
+            self.release_if_unused(entry);
+        }
+        key
+    }
+
+    /// Forgets the band when nothing waits, nothing is locked and nobody will look at it.
+    #[inline]
+    fn release_if_unused(&mut self, entry: u32) {
+        let Entry { key, first_waiting, first_lock, bucket_next, ready, pinned, .. } =
+            self.entries[entry];
+        if first_waiting != NONE || first_lock != NONE || ready || pinned {
+            return;
+        }
+        let bucket = self.bucket(key);
+        if self.buckets[bucket] == entry {
+            self.buckets[bucket] = bucket_next;
+        } else {
+            let mut before = self.buckets[bucket];
+            while self.entries[before].bucket_next != entry {
+                before = self.entries[before].bucket_next;
+            }
+            self.entries[before].bucket_next = bucket_next;
+        }
+        self.entries.give(entry);
+    }
+
+    /// Bands with work in them.
+    #[cfg(test)]
+    pub fn bands(&self) -> usize {
+        self.entries.used()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(ranges: &mut Ranges, band: u64, low: u32, high: u32) -> u32 {
+        let part = ranges.parts.take().unwrap();
+        ranges.parts[part].low = low;
+        ranges.parts[part].high = high;
+        ranges.enqueue(BandKey { volume: 0, band }, part);
+        part
+    }
+
+    #[test]
+    fn locks_conflict_by_range_and_chunk() {
+        let mut ranges = Ranges::new();
+        part(&mut ranges, 5, 0, 4096);
+        let entry = ranges.next_ready().unwrap();
+        let lock = ranges.lock(entry, 1, 4096, 8192);
+        assert!(ranges.is_locked(entry, 1, 0, 4097));
+        assert!(!ranges.is_locked(entry, 1, 0, 4096));
+        assert!(!ranges.is_locked(entry, 0, 4096, 8192));
+        assert!(ranges.is_locked(entry, ALL_CHUNKS, 4096, 8192));
+        ranges.unlock(lock);
+        assert!(!ranges.is_locked(entry, 1, 0, 8192));
+    }
+
+    #[test]
+    fn queue_keeps_order_and_band_disappears_when_empty() {
+        let mut ranges = Ranges::new();
+        let (a, b, c) = (part(&mut ranges, 9, 0, 1), part(&mut ranges, 9, 0, 1), part(&mut ranges, 9, 0, 1));
+        let entry = ranges.next_ready().unwrap();
+        assert!(ranges.next_ready().is_none(), "one band, looked at once");
+        assert_eq!(ranges.first_waiting(entry), a);
+        ranges.unlink(entry, a, b);
+        ranges.unlink(entry, NONE, a);
+        assert_eq!(ranges.first_waiting(entry), c);
+        ranges.parts[a].next = b;
+        ranges.requeue(BandKey { volume: 0, band: 9 }, a);
+        let again = ranges.next_ready().unwrap();
+        let mut order = Vec::new();
+        let mut at = ranges.first_waiting(again);
+        while at != NONE {
+            order.push(at);
+            at = ranges.parts[at].next;
+        }
+        assert_eq!(order, [a, b, c]);
+        for part in order {
+            ranges.unlink(again, NONE, part);
+            ranges.parts.give(part);
+        }
+        assert_eq!(entry, again);
+        ranges.looked_at(again);
+        assert_eq!(ranges.bands(), 0);
+    }
+
+    #[test]
+    fn many_bands_share_buckets() {
+        let mut ranges = Ranges::new();
+        let parts: Vec<u32> = (0..PARTS_MAX as u64).map(|i| part(&mut ranges, i << 20, 0, 1)).collect();
+        assert_eq!(ranges.bands(), PARTS_MAX);
+        assert!(ranges.parts.take().is_none());
+        while let Some(entry) = ranges.next_ready() {
+            let part = ranges.first_waiting(entry);
+            ranges.unlink(entry, NONE, part);
+            ranges.looked_at(entry);
+        }
+        parts.into_iter().for_each(|part| ranges.parts.give(part));
+        assert_eq!(ranges.bands(), 0);
+    }
+}

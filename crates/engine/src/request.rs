@@ -1,0 +1,71 @@
+//! What a port asks of a volume, and what it gets back.
+//!
+//! A request covers any length; the engine cuts it up as its pools allow. It is answered exactly once.
+
+use crate::units::{Buffer, VolumeId};
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Read `length_bytes` into the buffer.
+    Read,
+    /// Write `length_bytes` from the buffer.
+    Write,
+    /// Make every write acknowledged before this request durable.
+    Flush,
+    /// The range's content is no longer needed; what reads back is old data or zeros.
+    Trim,
+    /// The range reads back as zeros.
+    WriteZeroes {
+        /// Members keep the space allocated.
+        keep_allocated: bool,
+        /// Answer [`Failure::NotSupported`] instead of writing zeros the slow way.
+        only_if_fast: bool,
+    },
+}
+
+/// One request of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The port's own name for the request; returned in its [`Completion`].
+    pub tag: u64,
+    /// The volume asked.
+    pub volume: VolumeId,
+    /// What to do.
+    pub operation: Operation,
+    /// Durable before it is acknowledged (writes, trims, zeroes).
+    pub fua: bool,
+    /// First byte in the volume; a multiple of the volume's block size.
+    pub offset_bytes: u64,
+    /// Length; a multiple of the volume's block size, zero for a flush only.
+    pub length_bytes: u32,
+    /// The payload's memory; ignored by operations without payload.
+    pub buffer: Buffer,
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The volume does not exist, or the range is empty, misaligned, or ends past the volume.
+    Misuse,
+    /// The volume was started read-only.
+    ReadOnly,
+    /// Nothing left that holds the data: more members lost than the level survives, or a bad block.
+    Unrecoverable {
+        /// First byte of the volume that could not be read or written.
+        offset_bytes: u64,
+    },
+    /// The operation is not possible the way it was asked for.
+    NotSupported,
+    /// The volume is being stopped.
+    Stopping,
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u64,
+    /// What became of it.
+    pub result: Result<(), Failure>,
+}

@@ -1,0 +1,448 @@
+//! One shard: the state machine ([`Engine`]) and the loop that drives it in any world ([`Shard`]).
+//!
+//! The rule of use: hand in every input with [`Engine::handle`], then drain [`Engine::poll`] until it
+//! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
+//! inputs arrive, so that requests which arrive together are planned together.
+
+use crate::control::Controller;
+use crate::control::message::{Forward, Message};
+use crate::control::record::{ContainerView, MemberSet, Record};
+use crate::event::Event;
+use crate::inflight::{Running, StepState};
+use crate::layout::Geometry;
+use crate::limits::{
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
+};
+use crate::plan::{Plan, Step};
+use crate::pool::Pool;
+use crate::ranges::Ranges;
+use crate::request::{Completion, Request};
+use crate::route::RequestState;
+use crate::scratch::Scratch;
+use crate::stats::Stats;
+use crate::units::{Buffer, MemberId, Nanos, ShardId};
+use crate::volume::Volume;
+use crate::world::{Input, Io, Token, World};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// How a shard is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// How many there are.
+    pub shards: u8,
+    /// What the metadata said at start.
+    pub record: Record,
+    /// Memory for plans: address and length. At least [`Setup::scratch_bytes_min`].
+    pub scratch: (Buffer, u64),
+    /// [`crate::limits::BAND_BYTES_MAX`] bytes of zeros.
+    pub zeros: Buffer,
+    /// Operator's choices.
+    pub options: Options,
+}
+
+/// Operator's choices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// A member that has not answered for this long is failed.
+    pub member_deadline: Nanos,
+    /// A volume without writes for this long is marked clean.
+    pub clean_after: Nanos,
+    /// Background work's limit, bytes of each member per second; 0 is unlimited.
+    pub rate_bytes_per_s: u64,
+    /// Take a spare as soon as a member fails.
+    pub auto_rebuild: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            member_deadline: MEMBER_DEADLINE,
+            clean_after: crate::limits::CLEAN_AFTER,
+            rate_bytes_per_s: 0,
+            auto_rebuild: true,
+        }
+    }
+}
+
+impl Setup {
+    /// The least scratch memory with which every plan of these volumes can run.
+    #[must_use]
+    pub fn scratch_bytes_min(volumes: &[Geometry]) -> u64 {
+        let largest = |shape: &Geometry| {
+            // Old data and parity of all slots, new parity, and room for the planner's alignment.
+            let window = shape.chunk_bytes.min(crate::limits::BAND_BYTES_MAX.max(8 << 20));
+            let window = u64::from(window.min(8 << 20));
+            let members = u64::from(shape.members) + 2;
+            (members * window.min(u64::from(crate::limits::BAND_BYTES_MAX))).max(2 * (8 << 20))
+        };
+        volumes.iter().map(largest).max().unwrap_or(1 << 20).next_power_of_two()
+    }
+}
+
+/// What the engine wants the world to do.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Start a member I/O; its memory is [`Engine::memory`].
+    Io(Io),
+    /// Compute: see [`Engine::step`] and [`Engine::memory`], then call [`Engine::computed`].
+    Compute(Token),
+    /// Ask for an early answer to an overdue I/O.
+    Cancel(Token),
+    /// Answer a request.
+    Complete(Completion),
+    /// Deliver a message.
+    Send(ShardId, Message),
+    /// Write the controller's record ([`Engine::record`]) to this member.
+    Persist(MemberId),
+    /// Tell people.
+    Event(Event),
+}
+
+/// The state machine of one shard. See the module's prose.
+pub struct Engine {
+    pub(crate) id: ShardId,
+    pub(crate) shards: u8,
+    pub(crate) now: Nanos,
+    pub(crate) options: Options,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) view: Arc<ContainerView>,
+    /// Members that this shard will not use any more, whether or not the controller knows.
+    pub(crate) failed: MemberSet,
+    /// Members whose failure is on record and known to every shard.
+    pub(crate) durable_failed: MemberSet,
+    pub(crate) volatile: MemberSet,
+    pub(crate) in_flight: [u32; CONTAINER_MEMBERS_MAX],
+    pub(crate) requests: Pool<RequestState>,
+    pub(crate) running: Pool<Running>,
+    pub(crate) ranges: Ranges,
+    pub(crate) scratch: Scratch,
+    pub(crate) zeros: Buffer,
+    /// Requests that a pool was too small for; served in order.
+    pub(crate) stalled: VecDeque<u32>,
+    /// Requests of ports for which not even a request slot was free.
+    pub(crate) backlog: VecDeque<Request>,
+    /// The same for pieces of other shards' requests.
+    pub(crate) forward_backlog: VecDeque<Forward>,
+    /// Requests of ports that hold a slot.
+    pub(crate) local_requests: usize,
+    /// Plans that wait for scratch memory.
+    pub(crate) waiting_scratch: VecDeque<u32>,
+    /// Direct reads with failed steps that wait to be handed on.
+    pub(crate) recovering: VecDeque<u32>,
+    /// Finished plans that may not be acknowledged before a failed mark is durable.
+    pub(crate) held: Vec<u32>,
+    /// An epoch that waits for writes to drain before it is confirmed.
+    pub(crate) unconfirmed: Option<u64>,
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) stats: Stats,
+    pub(crate) controller: Option<Controller>,
+    next_sweep: Nanos,
+}
+
+/// How often deadlines are looked at.
+const SWEEP_EVERY: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
+
+impl Engine {
+    /// Sets up a shard; the first shard also runs the controller.
+    #[must_use]
+    pub fn new(setup: Setup, now: Nanos) -> Engine {
+        let view = Arc::new(crate::control::first_view(&setup.record));
+        let steps = 4 * VOLUME_MEMBERS_MAX.min(
+            setup.record.volumes.iter().map(|volume| volume.geometry.members as usize).max().unwrap_or(1) + 4,
+        );
+        let volumes = setup.record.volumes.iter().zip(&view.volumes).map(|(record, view)| {
+            Volume::new(record.geometry, view.clone(), REQUESTS_MAX)
+        });
+        let mut engine = Engine {
+            id: setup.shard,
+            shards: setup.shards,
+            now,
+            options: setup.options,
+            volumes: volumes.collect(),
+            view: view.clone(),
+            failed: MemberSet::default(),
+            durable_failed: MemberSet::default(),
+            volatile: view.volatile,
+            in_flight: [0; CONTAINER_MEMBERS_MAX],
+            requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
+            running: Pool::new(PLANS_MAX, || Running::new(Plan::with_capacity(steps, 2 * steps), steps)),
+            ranges: Ranges::new(),
+            scratch: Scratch::new(setup.scratch.0, setup.scratch.1),
+            zeros: setup.zeros,
+            stalled: VecDeque::with_capacity(REQUESTS_MAX),
+            backlog: VecDeque::with_capacity(REQUESTS_MAX),
+            forward_backlog: VecDeque::with_capacity(FORWARDED_MAX),
+            local_requests: 0,
+            waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
+            recovering: VecDeque::with_capacity(PLANS_MAX),
+            held: Vec::with_capacity(PLANS_MAX),
+            unconfirmed: None,
+            outputs: VecDeque::with_capacity(2 * PLANS_MAX),
+            stats: Stats::default(),
+            controller: None,
+            next_sweep: now.after(SWEEP_EVERY),
+        };
+        engine.adopt(view);
+        if setup.shard == ShardId(0) {
+            let mut controller = Controller::new(setup.record, setup.shards, setup.options);
+            controller.start(now);
+            engine.controller = Some(controller);
+        }
+        engine
+    }
+
+    /// Takes in what happened at `now`.
+    #[inline]
+    pub fn handle(&mut self, input: Input, now: Nanos) {
+        self.now = now;
+        match input {
+            Input::Request(request) => self.admit(request, None),
+            Input::Done { token, result } => self.step_done(token, result),
+            Input::Message(message) => self.message(message),
+            Input::Persisted { member, result } => {
+                if let Some(controller) = &mut self.controller {
+                    controller.persisted(member, result, now);
+                }
+            }
+        }
+    }
+
+    /// The next thing the world has to do, or nothing until there is new input.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Output> {
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            if !self.pump() {
+                return None;
+            }
+        }
+    }
+
+    /// Lets time pass: deadlines, background rates, idle marks.
+    #[inline]
+    pub fn tick(&mut self, now: Nanos) {
+        self.now = now;
+        if now >= self.next_sweep {
+            self.next_sweep = now.after(SWEEP_EVERY);
+            self.sweep();
+        }
+    }
+
+    /// When [`Engine::tick`] is wanted next.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Nanos> {
+        let job = self.volumes.iter().filter_map(|volume| volume.job.as_ref()?.next_wake(self.now)).min();
+        let busy = self.running.used() > 0
+            || self.controller.is_some()
+            || self.volumes.iter().any(|volume| !volume.idle_reported);
+        let sweep = busy.then_some(self.next_sweep);
+        [job, sweep].into_iter().flatten().min()
+    }
+
+    /// Moves on whatever waits for something that may have become available.
+    fn pump(&mut self) -> bool {
+        self.retry_scratch();
+        self.resume_stalled();
+        self.continue_recovering();
+        self.dispatch_ready();
+        self.run_background();
+        self.confirm_epoch();
+        self.run_controller();
+        !self.outputs.is_empty()
+    }
+
+    fn run_controller(&mut self) {
+        let Some(controller) = &mut self.controller else { return };
+        controller.run(self.now);
+        while let Some(output) = controller.poll() {
+            match output {
+                crate::control::Output::Broadcast(message) => {
+                    for shard in 0..self.shards {
+                        self.outputs.push_back(Output::Send(ShardId(shard), message.clone()));
+                    }
+                }
+                crate::control::Output::Persist(member) => {
+                    self.stats.metadata_writes += 1;
+                    self.outputs.push_back(Output::Persist(member));
+                }
+                crate::control::Output::Flush { ticket, members } => {
+                    self.flush_members(ticket, members);
+                    // `self` is borrowed again: take the rest in the next round.
+                    return;
+                }
+                crate::control::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+            }
+        }
+    }
+
+    /// Deadlines, idle marks, progress reports.
+    fn sweep(&mut self) {
+        self.check_deadlines();
+        self.report_idle();
+        self.report_progress(true);
+        if let Some(controller) = &mut self.controller {
+            controller.tick(self.now);
+        }
+    }
+
+    /// The step that a token names.
+    #[must_use]
+    #[inline]
+    pub fn step(&self, token: Token) -> &Step {
+        &self.running[token.plan()].plan.steps()[token.step()]
+    }
+
+    /// The memory of the step that a token names, in order.
+    #[inline]
+    pub fn memory(&self, token: Token) -> impl Iterator<Item = crate::plan::Segment> + '_ {
+        let plan = &self.running[token.plan()].plan;
+        plan.segments_of(&plan.steps()[token.step()])
+    }
+
+    /// The record that the controller wants written, shard 0 only.
+    #[must_use]
+    pub fn record(&self) -> Option<&Record> {
+        self.controller.as_ref().map(Controller::persisting)
+    }
+
+    /// The controller, shard 0 only.
+    #[must_use]
+    pub fn controller(&self) -> Option<&Controller> {
+        self.controller.as_ref()
+    }
+
+    /// This shard's counters.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Requests under way, not counting those that wait for admission.
+    #[must_use]
+    pub fn requests_under_way(&self) -> usize {
+        self.requests.used() + self.backlog.len() + self.forward_backlog.len()
+    }
+
+    /// The geometry of a volume.
+    #[must_use]
+    pub fn geometry(&self, volume: crate::units::VolumeId) -> Option<&Geometry> {
+        self.volumes.get(volume.0 as usize).map(|volume| &volume.shape)
+    }
+
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    pub(crate) fn tell_controller(&mut self, message: Message) {
+        self.outputs.push_back(Output::Send(ShardId(0), message));
+    }
+}
+
+impl Token {
+    #[inline]
+    pub(crate) fn new(plan: u32, step: usize) -> Token {
+        Token(u64::from(plan) << 16 | step as u64)
+    }
+
+    #[inline]
+    pub(crate) fn plan(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+
+    #[inline]
+    pub(crate) fn step(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+}
+
+impl Default for StepState {
+    fn default() -> StepState {
+        StepState::IDLE
+    }
+}
+
+/// The loop of one core: an engine in a world.
+pub struct Shard<W: World> {
+    /// The state machine.
+    pub engine: Engine,
+    /// Everything outside.
+    pub world: W,
+    inputs: Vec<Input>,
+}
+
+impl<W: World> Shard<W> {
+    /// Puts an engine into a world.
+    pub fn new(engine: Engine, world: W) -> Shard<W> {
+        Shard { engine, world, inputs: Vec::with_capacity(2 * REAP_MAX) }
+    }
+
+    /// One turn: reap, handle, poll, submit. Returns whether there was anything to do.
+    #[inline]
+    pub fn turn(&mut self) -> bool {
+        self.world.reap(&mut self.inputs);
+        let now = self.world.now();
+        let busy = !self.inputs.is_empty();
+        for input in self.inputs.drain(..) {
+            self.engine.handle(input, now);
+        }
+        self.engine.tick(now);
+        let acted = self.drain();
+        self.world.submit();
+        busy || acted
+    }
+
+    /// Turns until there is nothing to do, then waits for something.
+    pub fn turn_or_wait(&mut self) {
+        if !self.turn() {
+            let until = self.engine.next_wake();
+            self.world.wait(until);
+        }
+    }
+
+    fn drain(&mut self) -> bool {
+        let mut acted = false;
+        while let Some(output) = self.engine.poll() {
+            acted = true;
+            match output {
+                Output::Io(io) => self.world.io(io, self.engine.memory(io.token)),
+                Output::Compute(token) => self.compute(token),
+                Output::Cancel(token) => self.world.cancel(token),
+                Output::Complete(completion) => self.world.complete(completion),
+                Output::Send(to, message) => {
+                    if to == self.engine.id {
+                        let now = self.engine.now;
+                        self.engine.handle(Input::Message(message), now);
+                    } else {
+                        self.world.send(to, message);
+                    }
+                }
+                Output::Persist(member) => {
+                    if let Some(record) = self.engine.record() {
+                        self.world.persist(member, record);
+                    }
+                }
+                Output::Event(event) => self.world.event(event),
+            }
+        }
+        acted
+    }
+
+    fn compute(&mut self, token: Token) {
+        let step = self.engine.step(token);
+        let length_bytes = step.length_bytes as u32;
+        let differs = match step.kind {
+            crate::plan::StepKind::Xor { target } => {
+                self.world.xor(target, length_bytes, self.engine.memory(token));
+                false
+            }
+            _ => !self.world.xor_is_zero(length_bytes, self.engine.memory(token)),
+        };
+        self.engine.computed(token, differs);
+    }
+}

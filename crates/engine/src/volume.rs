@@ -1,0 +1,179 @@
+//! One volume as one shard sees it: shape, current view, background job, and what waits for the
+//! controller.
+
+use crate::background::JobRunner;
+use crate::control::record::{JobKind, MemberSet, VolumeView};
+use crate::layout::{Geometry, Level};
+use crate::limits::BAND_BYTES_MAX;
+use crate::plan::RowView;
+use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
+use alloc::vec::Vec;
+
+/// Most scratch that one background step over a mirrored row should need.
+const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
+
+/// A volume on a shard.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub shape: Geometry,
+    /// Bytes of a band: the part of a chunk that is locked and planned together.
+    pub window_bytes: u32,
+    /// Bands per row, as a shift.
+    window_shift: u32,
+    pub view: VolumeView,
+    /// The view's row state, less members that this shard already knows to have failed.
+    base: RowView,
+    pub job: Option<JobRunner>,
+    /// Members of this volume that failed and whose failure is not on record yet: no write that they
+    /// missed may be acknowledged.
+    pub unrecorded: MemberSet,
+    /// Requests that wait until writes are allowed.
+    pub blocked: Vec<u32>,
+    /// Whether the controller has been told that writes wait.
+    pub intent_sent: bool,
+    /// Modifying requests under way on this shard.
+    pub writes_running: u32,
+    pub last_write: Nanos,
+    pub idle_reported: bool,
+}
+
+impl Volume {
+    pub fn new(shape: Geometry, view: VolumeView, requests_max: usize) -> Volume {
+        let window_bytes = window_bytes(&shape);
+        let base = view.row;
+        Volume {
+            shape,
+            window_bytes,
+            window_shift: (shape.chunk_bytes / window_bytes).trailing_zeros(),
+            view,
+            base,
+            job: None,
+            unrecorded: MemberSet::default(),
+            blocked: Vec::with_capacity(requests_max),
+            intent_sent: false,
+            writes_running: 0,
+            last_write: Nanos(0),
+            idle_reported: true,
+        }
+    }
+
+    /// Number of bands.
+    pub fn bands(&self) -> u64 {
+        bands_of(&self.shape)
+    }
+
+    /// The band of a place.
+    #[inline]
+    pub fn band(&self, row: u64, in_chunk_bytes: u32) -> u64 {
+        (row << self.window_shift) + u64::from(in_chunk_bytes / self.window_bytes)
+    }
+
+    /// The row of a band and the range of offsets in the chunk; the range is empty past the end of a
+    /// short last row.
+    pub fn band_range(&self, band: u64) -> (u64, u32, u32) {
+        let row = band >> self.window_shift;
+        let low = (band & ((1 << self.window_shift) - 1)) as u32 * self.window_bytes;
+        let height = self.shape.row_height_bytes(row);
+        (row, low.min(height), (low + self.window_bytes).min(height))
+    }
+
+    /// Byte offset in each member's extent where a band begins.
+    pub fn band_bytes(&self, band: u64) -> u64 {
+        band * u64::from(self.window_bytes)
+    }
+
+    /// Adopts the view's row state, less the slots of `failed` members, of which `durable` are on record.
+    pub fn refresh(&mut self, failed: MemberSet, durable: MemberSet) {
+        let mut base = self.view.row;
+        self.unrecorded = MemberSet::default();
+        for (slot, member) in (0u8..).zip(&self.view.slots) {
+            if member.is_none_or(|member| failed.has(member)) {
+                base = base.without(Slot(slot));
+            }
+            if let Some(member) = member.filter(|&member| failed.has(member) && !durable.has(member)) {
+                self.unrecorded.insert(member);
+            }
+        }
+        self.base = base;
+    }
+
+    /// Whether every row has the same state.
+    #[inline]
+    pub fn uniform(&self) -> Option<&RowView> {
+        if self.job.is_none() { Some(&self.base) } else { None }
+    }
+
+    /// What may be done with the slots in a band.
+    pub fn row_view(&self, band: u64, me: ShardId, shards: u8, failed: MemberSet) -> RowView {
+        let mut view = self.base;
+        let Some(job) = &self.job else { return view };
+        let row = band >> self.window_shift;
+        let done = if self.shape.owner(row, shards) == me {
+            job.is_done(band)
+        } else {
+            band < job.view.done_band
+        };
+        match job.view.kind {
+            JobKind::Sync => view.in_sync = done,
+            JobKind::Rebuild(slot) => {
+                let lost = self.view.slots[slot.0 as usize].is_none_or(|member| failed.has(member));
+                if done && !lost {
+                    view.readable = view.readable.with(slot);
+                    view.writable = view.writable.with(slot);
+                } else {
+                    view.readable = view.readable.without(slot);
+                    view.writable = view.writable.without(slot);
+                }
+            }
+            JobKind::Replace(slot, to) => {
+                if done && !failed.has(to) && view.writable.has(slot) {
+                    view.shadowed = view.shadowed.with(slot);
+                }
+            }
+            JobKind::Check { .. } => {}
+        }
+        view
+    }
+
+    /// The drive that a step goes to.
+    #[inline]
+    pub fn member(&self, slot: Slot, shadow: bool) -> Option<MemberId> {
+        if shadow {
+            return match self.job.as_ref()?.view.kind {
+                JobKind::Replace(at, to) if at == slot => Some(to),
+                _ => None,
+            };
+        }
+        self.view.slots[slot.0 as usize]
+    }
+
+    /// The slots that a flush has to reach.
+    pub fn flush_slots(&self, volatile: MemberSet) -> SlotSet {
+        let mut slots = self.base.writable;
+        if let Some(JobKind::Rebuild(slot)) = self.job.as_ref().map(|job| job.view.kind) {
+            slots = slots.with(slot);
+        }
+        let cached = |slot: Slot| {
+            self.view.slots[slot.0 as usize].is_some_and(|member| volatile.has(member))
+        };
+        slots.iter().filter(|&slot| cached(slot)).fold(SlotSet(0), SlotSet::with)
+    }
+}
+
+/// How much of a chunk is locked and planned together. Parity plans hold scratch for most of a row's
+/// band; mirror plans hold scratch only in background work.
+pub(crate) fn window_bytes(shape: &Geometry) -> u32 {
+    let limit = match shape.level {
+        Level::Raid5 => BAND_BYTES_MAX,
+        Level::Raid0 | Level::Raid1 | Level::Raid10 => {
+            let share = MIRROR_STEP_BYTES_MAX / u32::from(shape.members);
+            (1 << share.ilog2()).max(BAND_BYTES_MAX)
+        }
+    };
+    shape.chunk_bytes.min(limit)
+}
+
+/// Number of bands of a volume.
+pub(crate) fn bands_of(shape: &Geometry) -> u64 {
+    shape.rows() * u64::from(shape.chunk_bytes / window_bytes(shape))
+}

@@ -1,0 +1,495 @@
+//! A small world for tests: members and payload are plain vectors, I/O is answered in random order after
+//! a random time, several shards share one thread. Faults are switched on per drive.
+#![allow(dead_code)]
+
+use engine::control::message::{Command, Message};
+use engine::control::record::{
+    MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
+};
+use engine::event::Event;
+use engine::layout::{Geometry, Level};
+use engine::limits::BAND_BYTES_MAX;
+use engine::plan::{Segment, StepKind};
+use engine::policy::MemberError;
+use engine::request::{Completion, Failure, Operation, Request};
+use engine::shard::{Engine, Options, Setup, Shard};
+use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+use engine::world::{Input, Io, Token, World};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+pub const MIB: u64 = 1 << 20;
+
+/// A repeatable random stream (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+pub struct Disk {
+    pub bytes: Vec<u8>,
+    /// Every I/O answers ENXIO.
+    pub gone: bool,
+    /// Reads that touch these ranges answer EIO until they are written.
+    pub bad: Vec<(u64, u64)>,
+    /// I/O is taken and not answered.
+    pub hung: bool,
+    /// Writes since the last flush.
+    pub unflushed: u64,
+    /// Record as last persisted to this drive.
+    pub record: Option<Record>,
+}
+
+pub struct Shared {
+    pub now: u64,
+    pub random: Random,
+    pub memory: Vec<u8>,
+    pub disks: Vec<Disk>,
+    pub mail: Vec<VecDeque<Message>>,
+    pub completions: Vec<Completion>,
+    pub events: Vec<Event>,
+    pub persists: Vec<(MemberId, Record)>,
+    pub hold_persists: bool,
+    held_persists: Vec<(ShardId, Input)>,
+    /// Longest I/O time.
+    pub latency_ns: u64,
+}
+
+struct Pending {
+    due: u64,
+    token: Token,
+    io: Io,
+    memory: Vec<Segment>,
+    cancelled: bool,
+}
+
+pub struct MemoryWorld {
+    pub shared: Rc<RefCell<Shared>>,
+    shard: ShardId,
+    pending: Vec<Pending>,
+    ready: Vec<Input>,
+}
+
+impl MemoryWorld {
+    fn carry_out(shared: &mut Shared, pending: &Pending) -> Result<(), MemberError> {
+        let Shared { disks, memory, .. } = shared;
+        let disk = &mut disks[pending.io.member.0 as usize];
+        if pending.cancelled {
+            return Err(MemberError::from_errno(125));
+        }
+        if disk.gone {
+            return Err(MemberError::from_errno(6));
+        }
+        let (from, length) = (pending.io.offset_bytes, pending.io.length_bytes);
+        let overlaps = |&(low, high): &(u64, u64)| low < from + length && from < high;
+        assert!(from + length <= disk.bytes.len() as u64, "I/O past the end of member {:?}", pending.io);
+        match pending.io.kind {
+            StepKind::Read => {
+                if disk.bad.iter().any(overlaps) {
+                    return Err(MemberError::from_errno(5));
+                }
+                let mut at = from as usize;
+                for segment in &pending.memory {
+                    let (to, count) = (segment.buffer.0 as usize, segment.length_bytes as usize);
+                    memory[to..to + count].copy_from_slice(&disk.bytes[at..at + count]);
+                    at += count;
+                }
+                assert_eq!(at as u64, from + length);
+            }
+            StepKind::Write { .. } => {
+                let mut at = from as usize;
+                for segment in &pending.memory {
+                    let (source, count) = (segment.buffer.0 as usize, segment.length_bytes as usize);
+                    disk.bytes[at..at + count].copy_from_slice(&memory[source..source + count]);
+                    at += count;
+                }
+                assert_eq!(at as u64, from + length);
+                disk.bad.retain(|range| !overlaps(range));
+                disk.unflushed += 1;
+            }
+            StepKind::Zero { .. } | StepKind::Discard => {
+                disk.bytes[from as usize..(from + length) as usize].fill(0);
+                disk.unflushed += 1;
+            }
+            StepKind::Flush => disk.unflushed = 0,
+            StepKind::Xor { .. } | StepKind::Compare => unreachable!(),
+        }
+        Ok(())
+    }
+}
+
+impl World for MemoryWorld {
+    fn now(&mut self) -> Nanos {
+        Nanos(self.shared.borrow().now)
+    }
+
+    fn reap(&mut self, inputs: &mut Vec<Input>) {
+        let mut shared = self.shared.borrow_mut();
+        while let Some(message) = shared.mail[self.shard.0 as usize].pop_front() {
+            inputs.push(Input::Message(message));
+        }
+        inputs.append(&mut self.ready);
+        let now = shared.now;
+        let mut at = 0;
+        while at < self.pending.len() {
+            let hung = shared.disks[self.pending[at].io.member.0 as usize].hung;
+            let due = self.pending[at].due <= now && (!hung || self.pending[at].cancelled);
+            if due {
+                let pending = self.pending.swap_remove(at);
+                let result = MemoryWorld::carry_out(&mut shared, &pending);
+                inputs.push(Input::Done { token: pending.token, result });
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
+        let mut shared = self.shared.borrow_mut();
+        let latency = shared.latency_ns;
+        let due = shared.now + shared.random.below(latency + 1);
+        let memory: Vec<Segment> = memory.collect();
+        self.pending.push(Pending { due, token: io.token, io, memory, cancelled: false });
+    }
+
+    fn cancel(&mut self, token: Token) {
+        for pending in self.pending.iter_mut().filter(|pending| pending.token == token) {
+            pending.cancelled = true;
+        }
+    }
+
+    fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
+        let mut sum = vec![0u8; length_bytes as usize];
+        let mut shared = self.shared.borrow_mut();
+        for source in sources {
+            let from = source.buffer.0 as usize;
+            for (into, byte) in sum.iter_mut().zip(&shared.memory[from..from + length_bytes as usize]) {
+                *into ^= byte;
+            }
+        }
+        shared.memory[target.0 as usize..][..length_bytes as usize].copy_from_slice(&sum);
+    }
+
+    fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
+        let mut sum = vec![0u8; length_bytes as usize];
+        let shared = self.shared.borrow();
+        for source in sources {
+            let from = source.buffer.0 as usize;
+            for (into, byte) in sum.iter_mut().zip(&shared.memory[from..from + length_bytes as usize]) {
+                *into ^= byte;
+            }
+        }
+        sum.iter().all(|&byte| byte == 0)
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.shared.borrow_mut().completions.push(completion);
+    }
+
+    fn send(&mut self, to: ShardId, message: Message) {
+        self.shared.borrow_mut().mail[to.0 as usize].push_back(message);
+    }
+
+    fn persist(&mut self, member: MemberId, record: &Record) {
+        let mut shared = self.shared.borrow_mut();
+        let disk = &mut shared.disks[member.0 as usize];
+        let gone = disk.gone;
+        let result = if gone { Err(MemberError::from_errno(6)) } else { Ok(()) };
+        if !gone {
+            disk.record = Some(record.clone());
+        }
+        shared.persists.push((member, record.clone()));
+        let input = Input::Persisted { member, result };
+        if shared.hold_persists {
+            shared.held_persists.push((self.shard, input));
+        } else {
+            self.ready.push(input);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.shared.borrow_mut().events.push(event);
+    }
+
+    fn submit(&mut self) {}
+
+    fn wait(&mut self, _until: Option<Nanos>) {}
+}
+
+/// An array in memory.
+pub struct Array {
+    pub shards: Vec<Shard<MemoryWorld>>,
+    pub shared: Rc<RefCell<Shared>>,
+    pub shape: Geometry,
+    next_tag: u64,
+    payload_from: u64,
+    payload_next: u64,
+}
+
+/// Payload memory for requests.
+const PAYLOAD_BYTES: u64 = 16 * MIB;
+const SCRATCH_BYTES: u64 = 16 * MIB;
+
+pub fn geometry(level: Level, members: u8, chunk_bytes: u32, rows: u64) -> Geometry {
+    let chunk = if level == Level::Raid1 { MIB as u32 } else { chunk_bytes };
+    let mut shape = Geometry {
+        level,
+        members,
+        chunk_bytes: chunk,
+        start_bytes: 8192,
+        component_bytes: rows * u64::from(chunk_bytes),
+        size_bytes: 512,
+        block_bytes: 512,
+    };
+    shape.size_bytes = shape.component_bytes * u64::from(shape.data_members());
+    Geometry::new(shape).expect("a valid geometry")
+}
+
+pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
+    let disk_bytes = shape.start_bytes + shape.component_bytes + 4 * MIB;
+    let drive = |state| MemberRecord { state, size_bytes: disk_bytes, volatile_cache: true };
+    let mut members = vec![drive(MemberState::Active); shape.members as usize];
+    members.extend(vec![drive(MemberState::Spare); spares as usize]);
+    let slots = (0..shape.members)
+        .map(|slot| SlotRecord { member: Some(MemberId(slot)), current: true })
+        .collect();
+    let volume = VolumeRecord {
+        geometry: shape,
+        read_only: false,
+        dirty: false,
+        slots,
+        sync: sync.map(|kind| SyncRecord { kind, done_bytes: 0 }),
+    };
+    Record { generation: 1, members, volumes: vec![volume] }
+}
+
+impl Array {
+    pub fn new(record: Record, shards: u8, seed: u64, options: Options) -> Array {
+        let shape = record.volumes[0].geometry;
+        let disks = record.members.iter().map(|member| Disk {
+            bytes: vec![0; member.size_bytes as usize],
+            gone: false,
+            bad: Vec::new(),
+            hung: false,
+            unflushed: 0,
+            record: None,
+        });
+        let disks = disks.collect();
+        Array::over(record, disks, shards, seed, options, shape)
+    }
+
+    /// An array over drives that hold something already.
+    pub fn over(
+        record: Record,
+        disks: Vec<Disk>,
+        shards: u8,
+        seed: u64,
+        options: Options,
+        shape: Geometry,
+    ) -> Array {
+        let zeros = 4096;
+        let scratch_from = zeros + u64::from(BAND_BYTES_MAX);
+        let payload_from = scratch_from + SCRATCH_BYTES * u64::from(shards);
+        let shared = Rc::new(RefCell::new(Shared {
+            now: 1,
+            random: Random(seed),
+            memory: vec![0; (payload_from + PAYLOAD_BYTES) as usize],
+            disks,
+            mail: (0..shards).map(|_| VecDeque::new()).collect(),
+            completions: Vec::new(),
+            events: Vec::new(),
+            persists: Vec::new(),
+            hold_persists: false,
+            held_persists: Vec::new(),
+            latency_ns: 50_000,
+        }));
+        let make = |shard: u8| {
+            let setup = Setup {
+                shard: ShardId(shard),
+                shards,
+                record: record.clone(),
+                scratch: (Buffer(scratch_from + SCRATCH_BYTES * u64::from(shard)), SCRATCH_BYTES),
+                zeros: Buffer(zeros),
+                options,
+            };
+            let world = MemoryWorld {
+                shared: shared.clone(),
+                shard: ShardId(shard),
+                pending: Vec::new(),
+                ready: Vec::new(),
+            };
+            Shard::new(Engine::new(setup, Nanos(1)), world)
+        };
+        let shards = (0..shards).map(make).collect();
+        Array { shards, shared, shape, next_tag: 1, payload_from, payload_next: 0 }
+    }
+
+    /// One turn of every shard, in random order, and a little time.
+    pub fn turn(&mut self) -> bool {
+        let mut busy = false;
+        let first = self.shared.borrow_mut().random.below(self.shards.len() as u64) as usize;
+        for offset in 0..self.shards.len() {
+            let at = (first + offset) % self.shards.len();
+            busy |= self.shards[at].turn();
+        }
+        let mut shared = self.shared.borrow_mut();
+        shared.now += 10_000;
+        busy
+    }
+
+    /// Turns until `until` holds; panics after too many turns.
+    pub fn run_until(&mut self, mut until: impl FnMut(&mut Array) -> bool) {
+        for _ in 0..400_000 {
+            if until(self) {
+                return;
+            }
+            self.turn();
+        }
+        let events = &self.shared.borrow().events;
+        panic!("nothing came of it; events: {:?}", &events[events.len().saturating_sub(20)..]);
+    }
+
+    pub fn wait_ms(&mut self, milliseconds: u64) {
+        let step = 20;
+        for _ in 0..milliseconds.div_ceil(step) {
+            self.shared.borrow_mut().now += step * 1_000_000;
+            self.turn();
+            self.turn();
+        }
+    }
+
+    pub fn allocate(&mut self, length: u64) -> Buffer {
+        if self.payload_next + length > PAYLOAD_BYTES {
+            self.payload_next = 0;
+        }
+        let at = self.payload_from + self.payload_next;
+        self.payload_next += length.next_multiple_of(512);
+        Buffer(at)
+    }
+
+    pub fn submit(&mut self, shard: usize, operation: Operation, offset: u64, length: u32, buffer: Buffer) -> u64 {
+        self.submit_to(shard, VolumeId(0), operation, offset, length, buffer, false)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn submit_to(
+        &mut self,
+        shard: usize,
+        volume: VolumeId,
+        operation: Operation,
+        offset: u64,
+        length: u32,
+        buffer: Buffer,
+        fua: bool,
+    ) -> u64 {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let request = Request {
+            tag,
+            volume,
+            operation,
+            fua,
+            offset_bytes: offset,
+            length_bytes: length,
+            buffer,
+        };
+        let now = Nanos(self.shared.borrow().now);
+        self.shards[shard].engine.handle(Input::Request(request), now);
+        tag
+    }
+
+    pub fn take_completion(&mut self, tag: u64) -> Option<Result<(), Failure>> {
+        let mut shared = self.shared.borrow_mut();
+        let at = shared.completions.iter().position(|completion| completion.tag == tag)?;
+        Some(shared.completions.swap_remove(at).result)
+    }
+
+    pub fn finish(&mut self, tag: u64) -> Result<(), Failure> {
+        let mut result = None;
+        self.run_until(|array| {
+            result = array.take_completion(tag);
+            result.is_some()
+        });
+        result.unwrap()
+    }
+
+    pub fn fill(&mut self, buffer: Buffer, bytes: &[u8]) {
+        self.shared.borrow_mut().memory[buffer.0 as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub fn write(&mut self, shard: usize, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let buffer = self.allocate(bytes.len() as u64);
+        self.fill(buffer, bytes);
+        let tag = self.submit(shard, Operation::Write, offset, bytes.len() as u32, buffer);
+        self.finish(tag)
+    }
+
+    pub fn read(&mut self, shard: usize, offset: u64, length: u32) -> Result<Vec<u8>, Failure> {
+        let buffer = self.allocate(u64::from(length));
+        let tag = self.submit(shard, Operation::Read, offset, length, buffer);
+        self.finish(tag)?;
+        Ok(self.shared.borrow().memory[buffer.0 as usize..][..length as usize].to_vec())
+    }
+
+    pub fn command(&mut self, command: Command) -> Result<(), engine::control::message::Refused> {
+        let ticket = self.next_tag;
+        self.next_tag += 1;
+        self.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
+        let mut answer = None;
+        self.run_until(|array| {
+            answer = array.shared.borrow().events.iter().find_map(|event| match event {
+                Event::Answered { ticket: answered, result } if *answered == ticket => Some(*result),
+                _ => None,
+            });
+            answer.is_some()
+        });
+        answer.unwrap()
+    }
+
+    pub fn has_event(&self, wanted: impl Fn(&Event) -> bool) -> bool {
+        self.shared.borrow().events.iter().any(wanted)
+    }
+
+    pub fn release_persists(&mut self) {
+        let mut shared = self.shared.borrow_mut();
+        shared.hold_persists = false;
+        let held = std::mem::take(&mut shared.held_persists);
+        drop(shared);
+        for (shard, input) in held {
+            self.shards[shard.0 as usize].world.ready.push(input);
+        }
+    }
+
+    /// Scrubs and returns the number of stripes that do not match.
+    pub fn scrub(&mut self, repair: bool) -> u64 {
+        self.shared.borrow_mut().events.clear();
+        self.command(Command::Scrub { volume: VolumeId(0), repair }).expect("scrub starts");
+        let mut found = None;
+        self.run_until(|array| {
+            found = array.shared.borrow().events.iter().find_map(|event| match event {
+                Event::JobEnded { complete, mismatches, .. } => Some((*complete, *mismatches)),
+                _ => None,
+            });
+            found.is_some()
+        });
+        let (complete, mismatches) = found.unwrap();
+        assert!(complete, "the scrub ran to its end");
+        mismatches
+    }
+
+    pub fn wait_for_job(&mut self) {
+        self.run_until(|array| array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. })));
+    }
+}

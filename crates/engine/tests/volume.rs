@@ -1,0 +1,493 @@
+//! The engine against a naive reference: every byte of a volume, all levels, 1 to 4 shards, with members
+//! failing under load, rebuilt and scrubbed.
+
+mod memory;
+
+use engine::control::message::{Command, Refused};
+use engine::control::record::{MemberState, SyncKind};
+use engine::event::Event;
+use engine::layout::Level;
+use engine::request::{Failure, Operation};
+use engine::shard::Options;
+use engine::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
+use memory::{Array, MIB, Random, geometry, record};
+
+fn quick() -> Options {
+    Options { clean_after: Nanos(20 * Nanos::MILLISECOND.0), ..Options::default() }
+}
+
+struct Flying {
+    tag: u64,
+    operation: Operation,
+    offset: u64,
+    bytes: Vec<u8>,
+    buffer: Buffer,
+}
+
+/// Random requests with many in flight; writes in flight never overlap, reads are checked against what
+/// the model says for bytes that nobody is writing.
+struct Client {
+    model: Vec<u8>,
+    flying: Vec<Flying>,
+    random: Random,
+}
+
+impl Client {
+    fn new(size: u64, seed: u64) -> Client {
+        Client { model: vec![0; size as usize], flying: Vec::new(), random: Random(seed) }
+    }
+
+    fn step(&mut self, array: &mut Array, depth: usize) {
+        if self.flying.len() < depth {
+            self.submit(array);
+        }
+        array.turn();
+        self.reap(array);
+    }
+
+    fn submit(&mut self, array: &mut Array) {
+        let size = self.model.len() as u64;
+        let most = if self.random.below(8) == 0 { size / 2 } else { 24 << 10 };
+        let length = (1 + self.random.below(most.div_ceil(512).min(1024))) * 512;
+        let offset = self.random.below((size - length) / 512 + 1) * 512;
+        let range = offset..offset + length;
+        let overlaps = |flying: &Flying| {
+            let end = flying.offset + flying.bytes.len() as u64;
+            flying.offset < range.end && range.start < end
+        };
+        if self.flying.iter().any(overlaps) {
+            return;
+        }
+        let shard = self.random.below(array.shards.len() as u64) as usize;
+        let buffer = array.allocate(length);
+        let keep_allocated = self.random.below(2) == 0;
+        let operation = match self.random.below(20) {
+            0 => Operation::WriteZeroes { keep_allocated, only_if_fast: false },
+            1..=11 => Operation::Write,
+            _ => Operation::Read,
+        };
+        let mut bytes = vec![0; length as usize];
+        if operation == Operation::Write {
+            bytes.iter_mut().for_each(|byte| *byte = self.random.next() as u8);
+            array.fill(buffer, &bytes);
+        }
+        let fua = self.random.below(8) == 0;
+        let tag = array.submit_to(shard, VolumeId(0), operation, offset, length as u32, buffer, fua);
+        self.flying.push(Flying { tag, operation, offset, bytes, buffer });
+    }
+
+    fn reap(&mut self, array: &mut Array) {
+        let mut at = 0;
+        while at < self.flying.len() {
+            let Some(result) = array.take_completion(self.flying[at].tag) else {
+                at += 1;
+                continue;
+            };
+            let flying = self.flying.swap_remove(at);
+            assert_eq!(result, Ok(()), "{:?} at {}", flying.operation, flying.offset);
+            let range = flying.offset as usize..flying.offset as usize + flying.bytes.len();
+            if flying.operation == Operation::Read {
+                let shared = array.shared.borrow();
+                let got = &shared.memory[flying.buffer.0 as usize..][..flying.bytes.len()];
+                let expected = &self.model[range];
+                if let Some(wrong) = got.iter().zip(expected).position(|(a, b)| a != b) {
+                    panic!("wrong byte at {} of a read of {}+{}", wrong, flying.offset, got.len());
+                }
+            } else {
+                self.model[range].copy_from_slice(&flying.bytes);
+            }
+        }
+    }
+
+    fn drain(&mut self, array: &mut Array) {
+        for _ in 0..200_000 {
+            if self.flying.is_empty() {
+                return;
+            }
+            array.turn();
+            self.reap(array);
+        }
+        let first = &self.flying[0];
+        panic!("{} requests never answered, first {:?} at {}", self.flying.len(), first.operation, first.offset);
+    }
+
+    fn verify(&mut self, array: &mut Array) {
+        self.drain(array);
+        let size = self.model.len() as u64;
+        let mut offset = 0;
+        while offset < size {
+            let length = (256 << 10).min(size - offset);
+            let shard = self.random.below(array.shards.len() as u64) as usize;
+            let got = array.read(shard, offset, length as u32).expect("readable");
+            assert!(got == self.model[offset as usize..(offset + length) as usize], "content at {offset}");
+            offset += length;
+        }
+    }
+}
+
+fn shapes() -> Vec<engine::layout::Geometry> {
+    vec![
+        geometry(Level::Raid0, 1, 64 << 10, 6),
+        geometry(Level::Raid0, 3, 16 << 10, 20),
+        geometry(Level::Raid1, 2, 64 << 10, 37),
+        geometry(Level::Raid10, 4, 16 << 10, 24),
+        geometry(Level::Raid10, 6, 8 << 10, 30),
+        geometry(Level::Raid5, 3, 4 << 10, 60),
+        geometry(Level::Raid5, 4, 64 << 10, 12),
+        geometry(Level::Raid5, 5, 16 << 10, 25),
+        geometry(Level::Raid5, 3, 256 << 10, 4),
+    ]
+}
+
+#[test]
+fn healthy_volumes_of_every_level_keep_every_byte() {
+    for (at, shape) in shapes().into_iter().enumerate() {
+        for shards in 1..=4 {
+            let mut array = Array::new(record(shape, 0, None), shards, 7 + at as u64, quick());
+            let mut client = Client::new(shape.size_bytes, 1000 + at as u64);
+            for _ in 0..400 {
+                client.step(&mut array, 12);
+            }
+            client.verify(&mut array);
+            if shape.redundant() {
+                assert_eq!(array.scrub(false), 0, "{shape:?} {shards} shards");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_dies_under_load_and_a_spare_takes_its_place() {
+    for (at, shape) in shapes().into_iter().enumerate().filter(|(_, shape)| shape.redundant()) {
+        for shards in 1..=4 {
+            let seed = 31 * at as u64 + u64::from(shards);
+            let mut array = Array::new(record(shape, 1, None), shards, seed, quick());
+            let mut client = Client::new(shape.size_bytes, seed);
+            for _ in 0..150 {
+                client.step(&mut array, 12);
+            }
+            let victim = client.random.below(u64::from(shape.members)) as usize;
+            array.shared.borrow_mut().disks[victim].gone = true;
+            for _ in 0..600 {
+                client.step(&mut array, 12);
+            }
+            client.drain(&mut array);
+            array.wait_for_job();
+            client.verify(&mut array);
+            assert!(array.has_event(|event| matches!(event, Event::FailureRecorded(m) if m.0 as usize == victim)));
+            let state = array.shards[0].engine.controller().unwrap().wanted().clone();
+            assert_eq!(state.members[victim].state, MemberState::Failed);
+            assert_eq!(state.volumes[0].slots[victim].member, Some(MemberId(shape.members)));
+            assert!(state.volumes[0].slots[victim].current && state.volumes[0].sync.is_none());
+            assert_eq!(array.scrub(false), 0, "{shape:?} {shards} shards");
+            // The new drive alone can stand in for another loss.
+            let other = (victim + 1) % shape.members as usize;
+            array.shared.borrow_mut().disks[other].gone = true;
+            client.verify(&mut array);
+        }
+    }
+}
+
+#[test]
+fn initial_sync_runs_under_load_and_makes_parity_valid() {
+    for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
+        for shards in [1, 3] {
+            let seed = u64::from(shape.members) * 100 + u64::from(shards);
+            let mut array =
+                Array::new(record(shape, 0, Some(SyncKind::Initial)), shards, seed, quick());
+            {
+                // Drives come with whatever their last owner left.
+                let mut shared = array.shared.borrow_mut();
+                let mut random = Random(seed);
+                for disk in &mut shared.disks {
+                    disk.bytes.iter_mut().for_each(|byte| *byte = random.next() as u8);
+                }
+            }
+            let zeros = vec![0; MIB as usize / 2];
+            let mut client = Client::new(shape.size_bytes, seed);
+            let mut offset = 0;
+            while offset < shape.size_bytes {
+                let length = (shape.size_bytes - offset).min(zeros.len() as u64) as usize;
+                array.write(0, offset, &zeros[..length]).unwrap();
+                offset += length as u64;
+            }
+            for _ in 0..300 {
+                client.step(&mut array, 12);
+            }
+            client.drain(&mut array);
+            array.wait_for_job();
+            client.verify(&mut array);
+            assert_eq!(array.scrub(false), 0, "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn unreadable_blocks_are_reconstructed_and_written_back() {
+    for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
+        for shards in [1, 2] {
+            let mut array = Array::new(record(shape, 0, None), shards, 5, quick());
+            let mut client = Client::new(shape.size_bytes, 6);
+            for _ in 0..200 {
+                client.step(&mut array, 8);
+            }
+            client.drain(&mut array);
+            {
+                let mut shared = array.shared.borrow_mut();
+                for (at, disk) in shared.disks.iter_mut().enumerate() {
+                    // One bad block per drive, each in a row of its own.
+                    let row = at as u64 % shape.rows();
+                    let chunk = u64::from(shape.row_height_bytes(row));
+                    let from = shape.member_offset_bytes(row, 0) + (at as u64 * 4096) % chunk;
+                    disk.bad.push((from, from + 512));
+                }
+            }
+            client.verify(&mut array);
+            for _ in 0..200 {
+                client.step(&mut array, 8);
+            }
+            client.verify(&mut array);
+            // What no client read, the scrub finds.
+            array.scrub(false);
+            let shared = array.shared.borrow();
+            assert!(shared.disks.iter().all(|disk| disk.bad.is_empty()), "{shape:?} {shards}");
+            assert!(!shared.events.iter().any(|event| matches!(event, Event::MemberFailed { .. })));
+        }
+    }
+}
+
+#[test]
+fn scrub_finds_and_repairs_what_does_not_match() {
+    for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
+        let mut array = Array::new(record(shape, 0, None), 2, 5, quick());
+        let mut client = Client::new(shape.size_bytes, 6);
+        for _ in 0..200 {
+            client.step(&mut array, 8);
+        }
+        client.verify(&mut array);
+        let row = shape.rows() / 2;
+        let offset = shape.member_offset_bytes(row, 512) as usize;
+        // Damage what holds no data of its own: parity, or the second half of a mirror.
+        let slot = shape.parity_slot(row).unwrap_or(Slot(1));
+        array.shared.borrow_mut().disks[slot.0 as usize].bytes[offset] ^= 0x40;
+        assert_eq!(array.scrub(false), 1, "{shape:?}");
+        assert_eq!(array.scrub(true), 1);
+        assert_eq!(array.scrub(false), 0);
+        client.verify(&mut array);
+    }
+}
+
+#[test]
+fn a_drive_is_replaced_while_it_serves() {
+    for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
+        for shards in [1, 3] {
+            let mut array = Array::new(record(shape, 1, None), shards, 5, quick());
+            let mut client = Client::new(shape.size_bytes, 6);
+            for _ in 0..100 {
+                client.step(&mut array, 8);
+            }
+            let to = MemberId(shape.members);
+            let order = Command::Replace { volume: VolumeId(0), slot: Slot(1), to };
+            assert_eq!(array.command(order), Ok(()));
+            for _ in 0..300 {
+                client.step(&mut array, 8);
+            }
+            client.drain(&mut array);
+            array.wait_for_job();
+            array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
+            client.verify(&mut array);
+            assert_eq!(array.scrub(false), 0, "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn stop_flushes_marks_clean_and_refuses_what_comes_after() {
+    for shape in shapes() {
+        let mut array = Array::new(record(shape, 0, None), 2, 5, Options::default());
+        let mut client = Client::new(shape.size_bytes, 6);
+        for _ in 0..100 {
+            client.step(&mut array, 8);
+        }
+        let dirty = |array: &Array| {
+            array.shared.borrow().disks.iter().all(|disk| disk.record.as_ref().is_some_and(|r| r.volumes[0].dirty))
+        };
+        assert_eq!(dirty(&array), shape.redundant(), "{shape:?}");
+        client.drain(&mut array);
+        assert_eq!(array.command(Command::Stop), Ok(()));
+        array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+        if shape.redundant() {
+            let shared = array.shared.borrow();
+            for disk in &shared.disks {
+                assert!(!disk.record.as_ref().unwrap().volumes[0].dirty);
+                assert_eq!(disk.unflushed, 0);
+            }
+        }
+        assert_eq!(array.write(1, 0, &[0; 512]), Err(Failure::Stopping));
+    }
+}
+
+#[test]
+fn an_idle_volume_becomes_clean_and_dirty_again_before_the_next_write() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 2, 5, quick());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.wait_ms(1000);
+    assert!(array.shared.borrow().disks.iter().all(|disk| !disk.record.as_ref().unwrap().volumes[0].dirty));
+    // Metadata does not become durable: the write must not reach any member.
+    array.shared.borrow_mut().hold_persists = true;
+    let before: Vec<Vec<u8>> = array.shared.borrow().disks.iter().map(|disk| disk.bytes.clone()).collect();
+    let buffer = array.allocate(4096);
+    array.fill(buffer, &[9; 4096]);
+    let tag = array.submit(1, Operation::Write, 0, 4096, buffer);
+    array.wait_ms(500);
+    assert!(array.take_completion(tag).is_none());
+    assert!(array.shared.borrow().disks.iter().zip(&before).all(|(disk, before)| disk.bytes == *before));
+    array.release_persists();
+    assert_eq!(array.finish(tag), Ok(()));
+}
+
+#[test]
+fn a_write_that_a_member_missed_waits_for_the_failed_mark() {
+    for shards in 1..=3 {
+        let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
+        let mut array = Array::new(record(shape, 0, None), shards, 5, Options::default());
+        array.write(0, 0, &[1; 65536]).unwrap();
+        array.shared.borrow_mut().disks[2].gone = true;
+        array.shared.borrow_mut().hold_persists = true;
+        let shard = shards as usize - 1;
+        let buffer = array.allocate(192 << 10);
+        array.fill(buffer, &[7; 192 << 10]);
+        let first = array.submit(shard, Operation::Write, 0, 192 << 10, buffer);
+        array.wait_ms(300);
+        // Planned when the failure was already known: it misses the member too.
+        let second = array.submit(0, Operation::Write, 192 << 10, 192 << 10, buffer);
+        array.wait_ms(300);
+        assert!(array.take_completion(first).is_none(), "acknowledged before the failed mark is durable");
+        assert!(array.take_completion(second).is_none(), "acknowledged before the failed mark is durable");
+        // Half of the survivors have it: not enough.
+        assert!(array.read(0, 0, 4096).unwrap().iter().all(|&byte| byte == 7), "readable meanwhile");
+        array.release_persists();
+        assert_eq!(array.finish(first), Ok(()));
+        assert_eq!(array.finish(second), Ok(()));
+        let shared = array.shared.borrow();
+        for at in [0, 1, 3] {
+            let record = shared.disks[at].record.as_ref().unwrap();
+            assert_eq!(record.members[2].state, MemberState::Failed);
+        }
+    }
+}
+
+#[test]
+fn two_lost_members_give_errors_and_never_wrong_bytes() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    let content: Vec<u8> = (0..shape.size_bytes).map(|at| (at / 512) as u8).collect();
+    array.write(0, 0, &content).unwrap();
+    array.shared.borrow_mut().disks[0].gone = true;
+    assert_eq!(array.read(0, 0, 65536).unwrap(), content[..65536]);
+    array.shared.borrow_mut().disks[1].gone = true;
+    for offset in (0..shape.size_bytes).step_by(16 << 10) {
+        match array.read(0, offset, 16 << 10) {
+            Ok(bytes) => assert_eq!(bytes, content[offset as usize..offset as usize + (16 << 10)]),
+            Err(failure) => assert!(matches!(failure, Failure::Unrecoverable { .. })),
+        }
+    }
+    assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+    assert!(matches!(array.write(0, 0, &[3; 4096]), Err(Failure::Unrecoverable { .. })));
+    // The second loss is not recorded: when the cable is back, the array can be started again.
+    assert_eq!(array.shards[0].engine.controller().unwrap().wanted().members[1].state, MemberState::Active);
+}
+
+#[test]
+fn a_hung_member_is_failed_at_its_deadline() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let options = Options { member_deadline: Nanos(Nanos::SECOND.0), ..Options::default() };
+    let mut array = Array::new(record(shape, 0, None), 1, 5, options);
+    array.write(0, 0, &[5; 8192]).unwrap();
+    array.shared.borrow_mut().disks[1].hung = true;
+    let buffer = array.allocate(8192);
+    array.fill(buffer, &[6; 8192]);
+    let tag = array.submit(0, Operation::Write, 0, 8192, buffer);
+    array.wait_ms(500);
+    assert!(array.take_completion(tag).is_none());
+    array.wait_ms(1500);
+    assert_eq!(array.finish(tag), Ok(()));
+    assert!(array.has_event(|event| *event == Event::MemberOverdue(MemberId(1))));
+    assert_eq!(array.read(0, 0, 8192).unwrap(), [6; 8192]);
+}
+
+#[test]
+fn what_would_lose_data_is_refused() {
+    let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    assert_eq!(array.command(Command::Remove(MemberId(0))), Err(Refused::WouldLoseData));
+    assert_eq!(array.command(Command::Fail(MemberId(9))), Err(Refused::NoSuch));
+    assert_eq!(array.command(Command::Fail(MemberId(0))), Ok(()));
+    assert_eq!(array.command(Command::Fail(MemberId(1))), Err(Refused::WouldLoseData));
+    let scrub = Command::Scrub { volume: VolumeId(0), repair: false };
+    assert_eq!(array.command(scrub), Err(Refused::Busy));
+}
+
+#[test]
+fn misuse_is_answered_and_touches_nothing() {
+    let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    let buffer = array.allocate(65536);
+    for (offset, length) in [(0, 0), (1, 512), (0, 511), (shape.size_bytes, 512), (u64::MAX - 511, 512)] {
+        let tag = array.submit(0, Operation::Read, offset, length, buffer);
+        assert_eq!(array.finish(tag), Err(Failure::Misuse), "{offset}+{length}");
+    }
+    let tag = array.submit_to(0, VolumeId(3), Operation::Read, 0, 512, buffer, false);
+    assert_eq!(array.finish(tag), Err(Failure::Misuse));
+}
+
+#[test]
+fn a_hundred_times_more_requests_than_fit_are_all_answered() {
+    let shape = geometry(Level::Raid5, 4, 4 << 10, 64);
+    let mut array = Array::new(record(shape, 0, None), 2, 5, Options::default());
+    let buffer = array.allocate(4096);
+    let count = 100 * engine::limits::REQUESTS_MAX as u64;
+    let blocks = shape.size_bytes / 4096;
+    let mut tags = 0u64;
+    for at in 0..count {
+        let operation = if at % 3 == 0 { Operation::Write } else { Operation::Read };
+        array.submit((at % 2) as usize, operation, (at * 7 % blocks) * 4096, 4096, buffer);
+        tags += 1;
+    }
+    array.shared.borrow_mut().latency_ns = 0;
+    let mut answered = 0;
+    array.run_until(|array| {
+        let mut shared = array.shared.borrow_mut();
+        answered += shared.completions.len() as u64;
+        assert!(shared.completions.iter().all(|completion| completion.result.is_ok()));
+        shared.completions.clear();
+        answered == tags
+    });
+}
+
+#[test]
+fn sequential_small_writes_become_full_stripes() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 40);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    array.write(0, 0, &[0; 512]).unwrap();
+    let before = *array.shards[0].engine.stats();
+    let mut random = Random(3);
+    let content: Vec<u8> = (0..shape.size_bytes).map(|_| random.next() as u8).collect();
+    let (mut next, mut flying) = (0u64, Vec::new());
+    while next < shape.size_bytes || !flying.is_empty() {
+        while flying.len() < 64 && next < shape.size_bytes {
+            let buffer = array.allocate(4096);
+            array.fill(buffer, &content[next as usize..next as usize + 4096]);
+            flying.push(array.submit(0, Operation::Write, next, 4096, buffer));
+            next += 4096;
+        }
+        array.turn();
+        flying.retain(|&tag| array.take_completion(tag).is_none());
+    }
+    let stats = *array.shards[0].engine.stats();
+    let ratio = (stats.member_write_bytes - before.member_write_bytes) as f64 / shape.size_bytes as f64;
+    println!("member bytes written per client byte: {ratio:.3}");
+    assert!(ratio < 2.0, "{ratio}");
+    assert_eq!(array.read(0, 0, shape.size_bytes as u32).unwrap(), content);
+}
