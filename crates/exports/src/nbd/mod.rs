@@ -1,0 +1,42 @@
+//! NBD, the network block device protocol: the server's side, without I/O.
+//!
+//! Any NBD client (nbd-client and the kernel, libnbd, qemu, fio) can use an array through this
+//! protocol. The modules in the order of a connection's life:
+//!
+//! - [`wire`]: numbers and layouts of the protocol.
+//! - `export`: what the server offers ([`ExportList`]).
+//! - `session`: one connection ([`Session`]), which runs `handshake` (answers in `negotiation`, data
+//!   layouts in `option`), then `transmission` (rules in `command`), and tells a [`Sink`] what the
+//!   client wants.
+//! - `reply`: headers of replies ([`ReplyEncoder`]).
+//! - `error`: errors that answer a request, and errors that end a session.
+//! - `exercise` and `script`: what the fuzzer and the tests share.
+//!
+//! Bytes go in, commands come out; sockets, buffers and timeouts belong to the driver. That keeps
+//! payloads out of here (none is copied), makes every path testable from a script of bytes, and lets
+//! a fuzzer run the whole protocol in microseconds. In the transmission phase nothing is allocated.
+
+mod command;
+mod error;
+mod exercise;
+mod export;
+mod handshake;
+mod negotiation;
+mod option;
+mod reply;
+mod script;
+mod session;
+mod transmission;
+pub mod wire;
+
+pub use command::{Command, CommandKind, Refusal};
+pub use error::{ErrorCode, ProtocolError};
+#[doc(hidden)]
+pub use exercise::fuzz_one;
+pub use export::{Abilities, BlockSizes, Export, ExportError, ExportList};
+pub use handshake::{MAX_OPTION_DATA_BYTES, MAX_OPTIONS, MAX_SKIPPED_OPTION_BYTES};
+pub use reply::{Extent, ReplyEncoder, ReplyHeader};
+pub use session::{Accept, Phase, Session, Sink};
+
+#[cfg(test)]
+mod interoperation_tests;

@@ -1,0 +1,204 @@
+//! One client's session, from greeting to disconnect, without any I/O of its own.
+//!
+//! The driver owns socket and buffers and runs this loop:
+//!
+//! 1. Send what [`Session::take_output`] gives (the greeting, later the replies to options).
+//! 2. Receive into a buffer and pass it to [`Session::feed`]. The session takes what it can and tells
+//!    the [`Sink`] what the client wants. Bytes not taken are passed again later.
+//! 3. After the bytes are used up, [`Session::payload_remaining_bytes`] tells whether the next bytes
+//!    belong to the payload of a write. The driver may then receive them directly into the write's
+//!    buffer and report them with [`Session::payload_received`]; a vectored receive that continues
+//!    into the header buffer works as well.
+//! 4. When [`Session::phase`] is [`Phase::Ended`], send what is owed and close the connection.
+//!
+//! `feed` takes fewer bytes than offered in three cases only: output waits to be taken, the sink said
+//! [`Accept::Later`], or the session has ended.
+
+use std::sync::Arc;
+
+use super::command::{Command, Refusal, Rules};
+use super::error::ProtocolError;
+use super::export::{Export, ExportList};
+use super::handshake::Handshake;
+use super::negotiation::{Choice, Outcome};
+use super::reply::ReplyEncoder;
+use super::transmission::Transmission;
+
+/// Answer of a [`Sink`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// The sink now owns the matter and will reply.
+    Taken,
+    /// The sink has no room (no buffer, too many requests or replies in flight). The same matter is
+    /// offered again first thing by the next call of [`Session::feed`], even one without input.
+    Later,
+}
+
+/// Where a session delivers what the client wants.
+pub trait Sink {
+    /// A valid command. If it is a write, its payload follows with [`Sink::payload`] or through
+    /// [`Session::payload_received`], before any other command.
+    fn command(&mut self, command: Command) -> Accept;
+
+    /// A request that breaks a rule; the sink owes the client the reply that
+    /// [`ReplyEncoder::refusal`] writes. A sink that runs full of replies can say [`Accept::Later`].
+    fn refusal(&mut self, refusal: Refusal) -> Accept;
+
+    /// The next bytes of the payload of the write accepted last, never empty. The write is complete
+    /// when `remaining_bytes` is 0.
+    fn payload(&mut self, bytes: &[u8], remaining_bytes: u32);
+}
+
+/// How far a session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Greeting and options.
+    Handshake,
+    /// Commands and replies.
+    Transmission,
+    /// No more input is taken. What is owed to the client (output, replies to commands already
+    /// accepted) may still be sent, unless `feed` returned an error.
+    Ended,
+}
+
+enum State {
+    Handshake(Handshake),
+    Transmission(Transmission),
+    Ended,
+}
+
+/// The server's side of one connection.
+pub struct Session {
+    exports: Arc<ExportList>,
+    state: State,
+    output: Vec<u8>,
+    choice: Option<Choice>,
+    shutting_down: bool,
+}
+
+impl Session {
+    /// A session for a new connection; the greeting is its first output.
+    pub fn new(exports: Arc<ExportList>) -> Self {
+        let mut output = Vec::new();
+        let handshake = Handshake::new(&mut output);
+        Self {
+            exports,
+            state: State::Handshake(handshake),
+            output,
+            choice: None,
+            shutting_down: false,
+        }
+    }
+
+    /// Takes bytes from the client and returns how many; see the module's description for when that
+    /// is fewer than all.
+    ///
+    /// # Errors
+    /// The connection must be closed; the session has ended.
+    pub fn feed<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, ProtocolError> {
+        let mut taken = 0;
+        if matches!(self.state, State::Handshake(_)) {
+            taken = self
+                .feed_handshake(input)
+                .inspect_err(|_| self.state = State::Ended)?;
+        }
+        // Output that waits here ends the handshake; the client has no reason to send more before it
+        // has seen it.
+        if let State::Transmission(transmission) = &mut self.state
+            && self.output.is_empty()
+        {
+            let result = transmission.feed(&input[taken..], self.shutting_down, sink);
+            if result.is_err() || transmission.has_ended() {
+                self.state = State::Ended;
+            }
+            taken += result?;
+        }
+        Ok(taken)
+    }
+
+    fn feed_handshake(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
+        let State::Handshake(handshake) = &mut self.state else {
+            return Ok(0);
+        };
+        let (taken, outcome) =
+            handshake.feed(input, &self.exports, self.shutting_down, &mut self.output)?;
+        match outcome {
+            Outcome::Negotiating => {}
+            Outcome::Aborted => self.state = State::Ended,
+            Outcome::Chosen(choice) => {
+                let export = &self.exports.as_slice()[choice.export_index];
+                self.state = State::Transmission(Transmission::new(Rules::new(export, &choice)));
+                self.choice = Some(choice);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Bytes of the handshake that must be sent before anything else; none if there are none.
+    pub fn take_output(&mut self) -> Option<Vec<u8>> {
+        (!self.output.is_empty()).then(|| std::mem::take(&mut self.output))
+    }
+
+    pub(super) fn output_is_empty(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    /// How far the session has come.
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            State::Handshake(_) => Phase::Handshake,
+            State::Transmission(_) => Phase::Transmission,
+            State::Ended => Phase::Ended,
+        }
+    }
+
+    /// Position in the list and description of the export the client has chosen, from the start of
+    /// transmission on.
+    pub fn export(&self) -> Option<(usize, &Export)> {
+        let index = self.choice?.export_index;
+        Some((index, &self.exports.as_slice()[index]))
+    }
+
+    /// Writes replies in the form this client understands. Valid from the start of transmission on
+    /// and to the end of the session; a driver may keep a copy.
+    pub fn reply_encoder(&self) -> ReplyEncoder {
+        ReplyEncoder::new(self.choice.is_some_and(|choice| choice.structured_replies))
+    }
+
+    /// True while the sink has something that it said [`Accept::Later`] to.
+    pub fn is_waiting(&self) -> bool {
+        matches!(&self.state, State::Transmission(transmission) if transmission.is_waiting())
+    }
+
+    /// How many bytes of the accepted write's payload are still to come, not 0; none if the client's
+    /// next bytes are something else.
+    pub fn payload_remaining_bytes(&self) -> Option<u32> {
+        match &self.state {
+            State::Transmission(transmission) => transmission.payload_remaining_bytes(),
+            _ => None,
+        }
+    }
+
+    /// The driver has received `length_bytes` of payload directly into the write's buffer. Returns
+    /// how many are still to come; at 0 the write is complete. [`Sink::payload`] is not called.
+    ///
+    /// # Panics
+    /// If that is more than [`Session::payload_remaining_bytes`]: the driver has put bytes of the next
+    /// request into the write's buffer, and going on would store them as data.
+    pub fn payload_received(&mut self, length_bytes: u32) -> u32 {
+        let remaining_bytes = match &mut self.state {
+            State::Transmission(transmission) => transmission.payload_received(length_bytes),
+            _ => None,
+        };
+        remaining_bytes.expect("the driver reported more payload than the write has")
+    }
+
+    /// From now on answers options and commands with "shutting down", also a command that waits. A
+    /// write whose payload is on its way is completed. The client is expected to disconnect.
+    pub fn begin_shutdown(&mut self) {
+        self.shutting_down = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;
