@@ -71,7 +71,9 @@ impl Engine {
             let result = Err(Failure::Stopping);
             self.outputs.push_back(match origin {
                 None => Output::Complete(Completion { tag, result }),
-                Some((shard, ticket, _)) => Output::Send(shard, Message::ForwardDone { ticket, result }),
+                Some((shard, ticket, _)) => {
+                    Output::Send(shard, Message::ForwardDone { ticket, result })
+                }
             });
         }
         self.volumes[at].blocked.clear();
@@ -80,15 +82,20 @@ impl Engine {
     /// Confirms the latest epoch when nothing that it forbids is under way.
     #[inline]
     pub(crate) fn confirm_epoch(&mut self) {
-        let Some(epoch) = self.unconfirmed else { return };
+        let Some(epoch) = self.unconfirmed else {
+            return;
+        };
         let drained = self.volumes.iter().all(|volume| {
-            let stopped = !volume.view.stopping
-                || (self.running.used() == 0 && self.requests.used() == 0);
+            let stopped =
+                !volume.view.stopping || (self.running.used() == 0 && self.requests.used() == 0);
             stopped && (volume.view.writes_allowed || volume.writes_running == 0)
         });
         if drained {
             self.unconfirmed = None;
-            self.tell_controller(Message::EpochConfirmed { shard: self.id, epoch });
+            self.tell_controller(Message::EpochConfirmed {
+                shard: self.id,
+                epoch,
+            });
         }
     }
 
@@ -97,11 +104,16 @@ impl Engine {
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
             let quiet: Nanos = self.now.since(volume.last_write);
-            if volume.idle_reported || volume.writes_running > 0 || quiet < self.options.clean_after {
+            if volume.idle_reported || volume.writes_running > 0 || quiet < self.options.clean_after
+            {
                 continue;
             }
             volume.idle_reported = true;
-            let message = Message::Idle { shard: self.id, volume: VolumeId(at as u8), idle: true };
+            let message = Message::Idle {
+                shard: self.id,
+                volume: VolumeId(at as u8),
+                idle: true,
+            };
             self.tell_controller(message);
         }
     }
@@ -109,7 +121,11 @@ impl Engine {
     /// The first write after a pause.
     pub(crate) fn report_busy(&mut self, at: usize) {
         self.volumes[at].idle_reported = false;
-        let message = Message::Idle { shard: self.id, volume: VolumeId(at as u8), idle: false };
+        let message = Message::Idle {
+            shard: self.id,
+            volume: VolumeId(at as u8),
+            idle: false,
+        };
         self.tell_controller(message);
     }
 }

@@ -63,7 +63,8 @@ impl JobRunner {
     /// Whether a band has been dealt with.
     #[inline]
     pub fn is_done(&self, band: u64) -> bool {
-        band < self.cursor || (band - self.cursor < WINDOW && self.done >> (band - self.cursor) & 1 == 1)
+        band < self.cursor
+            || (band - self.cursor < WINDOW && self.done >> (band - self.cursor) & 1 == 1)
     }
 
     fn mark(&mut self, band: u64) {
@@ -99,7 +100,8 @@ impl JobRunner {
     /// When the rate lets the job go on, if that is what it waits for.
     pub fn next_wake(&self, now: Nanos) -> Option<Nanos> {
         let waits = !self.view.paused && !self.aborted && self.next < self.bands;
-        (waits && self.view.rate_bytes_per_s > 0 && self.not_before > now).then_some(self.not_before)
+        (waits && self.view.rate_bytes_per_s > 0 && self.not_before > now)
+            .then_some(self.not_before)
     }
 
     /// Takes a new view of the same job.
@@ -120,7 +122,11 @@ impl Engine {
     }
 
     fn run_job(&mut self, at: usize) {
-        let depth = if self.requests.used() > 0 { DEPTH_BUSY } else { DEPTH_IDLE };
+        let depth = if self.requests.used() > 0 {
+            DEPTH_BUSY
+        } else {
+            DEPTH_IDLE
+        };
         loop {
             let volume = &mut self.volumes[at];
             let Some(job) = &mut volume.job else { return };
@@ -141,7 +147,9 @@ impl Engine {
             {
                 break;
             }
-            let Some(part) = self.ranges.parts.take() else { break };
+            let Some(part) = self.ranges.parts.take() else {
+                break;
+            };
             job.next += 1;
             job.in_flight += 1;
             job.charge(u64::from(high - low), self.now);
@@ -156,28 +164,51 @@ impl Engine {
                 avoid: SlotSet(0),
                 next: NONE,
             };
-            self.ranges.enqueue(BandKey { volume: at as u8, band }, part);
+            self.ranges.enqueue(
+                BandKey {
+                    volume: at as u8,
+                    band,
+                },
+                part,
+            );
         }
         self.dispatch_ready();
-        let job_ended = self.volumes[at].job.as_ref().is_some_and(|job| job.cursor >= job.bands || job.aborted);
+        let job_ended = self.volumes[at]
+            .job
+            .as_ref()
+            .is_some_and(|job| job.cursor >= job.bands || job.aborted);
         if job_ended {
             self.report_progress(false);
         }
     }
 
     /// Plans a band of its volume's job; an empty plan if the job is not there any more.
-    pub(crate) fn plan_background(&mut self, index: u32, key: BandKey) -> Result<(), NotEnoughMembers> {
+    pub(crate) fn plan_background(
+        &mut self,
+        index: u32,
+        key: BandKey,
+    ) -> Result<(), NotEnoughMembers> {
         self.stats.plans_background += 1;
-        let Work::Background { part, .. } = self.running[index].work else { return Ok(()) };
+        let Work::Background { part, .. } = self.running[index].work else {
+            return Ok(());
+        };
         let part = self.ranges.parts[part];
         let mut view = self.view_of(key);
         view.readable.0 &= !part.avoid.0;
         let volume = &self.volumes[key.volume as usize];
-        let Some(job) = volume.job.as_ref().filter(|job| u64::from(job.view.id) == part.buffer.0) else {
+        let Some(job) = volume
+            .job
+            .as_ref()
+            .filter(|job| u64::from(job.view.id) == part.buffer.0)
+        else {
             return Ok(());
         };
         let (row, low_bytes, high_bytes) = volume.band_range(key.band);
-        let range = Range { row, low_bytes, high_bytes };
+        let range = Range {
+            row,
+            low_bytes,
+            high_bytes,
+        };
         let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
         match job.view.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
@@ -193,12 +224,20 @@ impl Engine {
 
     /// A band's plan has run to its end.
     pub(crate) fn background_done(&mut self, index: u32) {
-        let Work::Background { part, band, repair } = self.running[index].work else { return };
+        let Work::Background { part, band, repair } = self.running[index].work else {
+            return;
+        };
         let at = self.running[index].volume as usize;
         let job_id = self.ranges.parts[part].buffer.0;
         let volume = &mut self.volumes[at];
-        let current = volume.job.as_mut().filter(|job| u64::from(job.view.id) == job_id);
-        let (differs, missed) = (self.running[index].differs, !self.running[index].missed.is_empty());
+        let current = volume
+            .job
+            .as_mut()
+            .filter(|job| u64::from(job.view.id) == job_id);
+        let (differs, missed) = (
+            self.running[index].differs,
+            !self.running[index].missed.is_empty(),
+        );
         if let Some(job) = current {
             let corrects = job.view.kind == JobKind::Check { repair: true };
             if differs && !repair {
@@ -218,7 +257,11 @@ impl Engine {
             }
         }
         let volume = &mut self.volumes[at];
-        if let Some(job) = volume.job.as_mut().filter(|job| u64::from(job.view.id) == job_id) {
+        if let Some(job) = volume
+            .job
+            .as_mut()
+            .filter(|job| u64::from(job.view.id) == job_id)
+        {
             job.in_flight -= 1;
             if missed {
                 // A drive that the job writes to failed; the controller decides what becomes of the job.
@@ -235,8 +278,13 @@ impl Engine {
     /// Goes on under the same lock with a plan that makes redundancy match the data.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
         let running = &self.running[index];
-        let key = BandKey { volume: running.volume, band };
-        let (lock, Work::Background { part, .. }) = (running.lock, running.work) else { return false };
+        let key = BandKey {
+            volume: running.volume,
+            band,
+        };
+        let (lock, Work::Background { part, .. }) = (running.lock, running.work) else {
+            return false;
+        };
         let view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
         let (row, low_bytes, high_bytes) = volume.band_range(band);
@@ -245,8 +293,20 @@ impl Engine {
         if let Some(block) = running.scratch.take() {
             self.scratch.give(block);
         }
-        running.prepare(Work::Background { part, band, repair: true }, key.volume, lock);
-        let range = Range { row, low_bytes, high_bytes };
+        running.prepare(
+            Work::Background {
+                part,
+                band,
+                repair: true,
+            },
+            key.volume,
+            lock,
+        );
+        let range = Range {
+            row,
+            low_bytes,
+            high_bytes,
+        };
         if maintain::resync(&mut running.plan, &shape, range, &view).is_err() {
             running.plan.clear();
             return false;
@@ -258,7 +318,9 @@ impl Engine {
     /// Reads of a band's plan brought nothing: try again without the unreadable places.
     pub(crate) fn background_failed(&mut self, index: u32) {
         let running = &self.running[index];
-        let Work::Background { part, .. } = running.work else { return };
+        let Work::Background { part, .. } = running.work else {
+            return;
+        };
         let mut avoid = SlotSet(0);
         let mut failed = false;
         for (step, state) in running.plan.steps().iter().zip(&running.states) {
@@ -281,12 +343,18 @@ impl Engine {
 
     /// A band cannot be done with what is readable.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        let Work::Background { part, band, .. } = self.running[index].work else { return };
+        let Work::Background { part, band, .. } = self.running[index].work else {
+            return;
+        };
         let at = self.running[index].volume as usize;
         let job_id = self.ranges.parts[part].buffer.0;
         let volume = &mut self.volumes[at];
         let offset_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
-        if let Some(job) = volume.job.as_mut().filter(|job| u64::from(job.view.id) == job_id) {
+        if let Some(job) = volume
+            .job
+            .as_mut()
+            .filter(|job| u64::from(job.view.id) == job_id)
+        {
             job.in_flight -= 1;
             job.failures += 1;
             if matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..)) {
@@ -295,7 +363,10 @@ impl Engine {
             } else {
                 job.mark(band);
             }
-            self.emit(Event::Unrecoverable { volume: VolumeId(at as u8), offset_bytes });
+            self.emit(Event::Unrecoverable {
+                volume: VolumeId(at as u8),
+                offset_bytes,
+            });
         }
         self.release(index);
         self.ranges.parts.give(part);
@@ -304,8 +375,14 @@ impl Engine {
     /// Tells the controller how far the jobs are, if that has changed.
     pub(crate) fn report_progress(&mut self, _periodic: bool) {
         for at in 0..self.volumes.len() {
-            let Some(job) = &mut self.volumes[at].job else { continue };
-            let state = (job.cursor, job.mismatches, job.failures + u64::from(job.aborted));
+            let Some(job) = &mut self.volumes[at].job else {
+                continue;
+            };
+            let state = (
+                job.cursor,
+                job.mismatches,
+                job.failures + u64::from(job.aborted),
+            );
             if job.reported == state {
                 continue;
             }

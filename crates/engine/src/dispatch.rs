@@ -54,7 +54,9 @@ impl Engine {
     #[inline]
     pub(crate) fn dispatch_ready(&mut self) {
         while self.running.available() > PLANS_FOR_DISPATCH {
-            let Some(entry) = self.ranges.next_ready() else { return };
+            let Some(entry) = self.ranges.next_ready() else {
+                return;
+            };
             self.dispatch(entry);
         }
     }
@@ -73,8 +75,14 @@ impl Engine {
 
     /// Takes the first part that may run, and those that it can be merged with, out of the queue.
     fn choose(&mut self, entry: u32) -> Option<Chosen> {
-        let parity_level = self.volumes[self.ranges.key(entry).volume as usize].shape.level == Level::Raid5;
-        let mut skipped = Skipped { ranges: [(0, 0, 0); SKIPPED_MAX], count: 0 };
+        let parity_level = self.volumes[self.ranges.key(entry).volume as usize]
+            .shape
+            .level
+            == Level::Raid5;
+        let mut skipped = Skipped {
+            ranges: [(0, 0, 0); SKIPPED_MAX],
+            count: 0,
+        };
         let mut chosen: Option<Chosen> = None;
         let (mut before, mut at) = (NONE, self.ranges.first_waiting(entry));
         while at != NONE {
@@ -86,13 +94,17 @@ impl Engine {
             };
             let free = !skipped.overlaps(lock_index, part.low, part.high)
                 && match &chosen {
-                    None => !self.ranges.is_locked(entry, lock_index, part.low, part.high),
+                    None => !self
+                        .ranges
+                        .is_locked(entry, lock_index, part.low, part.high),
                     Some(chosen) => self.joins(entry, chosen, &part, &skipped),
                 };
             if free {
                 self.ranges.unlink(entry, before, at);
                 chosen = Some(self.join(chosen, at, lock_index));
-                let done = chosen.as_ref().is_some_and(|chosen| chosen.count == PIECES_MAX);
+                let done = chosen
+                    .as_ref()
+                    .is_some_and(|chosen| chosen.count == PIECES_MAX);
                 if done || !parity_level || !matches!(part.kind, PartKind::Write { .. }) {
                     break;
                 }
@@ -105,7 +117,11 @@ impl Engine {
                 }
                 before = at;
             }
-            at = if before == NONE { self.ranges.first_waiting(entry) } else { self.ranges.parts[before].next };
+            at = if before == NONE {
+                self.ranges.first_waiting(entry)
+            } else {
+                self.ranges.parts[before].next
+            };
         }
         chosen
     }
@@ -114,8 +130,10 @@ impl Engine {
     /// chosen, so that the two share parity or lie side by side, and nothing in the way is locked.
     fn joins(&self, entry: u32, chosen: &Chosen, part: &Part, skipped: &Skipped) -> bool {
         let first = &self.ranges.parts[chosen.first];
-        if !matches!((first.kind, part.kind), (PartKind::Write { .. }, PartKind::Write { .. }))
-            || first.avoid != part.avoid
+        if !matches!(
+            (first.kind, part.kind),
+            (PartKind::Write { .. }, PartKind::Write { .. })
+        ) || first.avoid != part.avoid
             || part.low > chosen.high
             || part.high < chosen.low
         {
@@ -131,7 +149,8 @@ impl Engine {
             }
             other = held.next;
         }
-        !skipped.overlaps(ALL_CHUNKS, low, high) && !self.ranges.is_locked(entry, ALL_CHUNKS, low, high)
+        !skipped.overlaps(ALL_CHUNKS, low, high)
+            && !self.ranges.is_locked(entry, ALL_CHUNKS, low, high)
     }
 
     fn join(&mut self, chosen: Option<Chosen>, at: u32, data_index: u8) -> Chosen {
@@ -162,20 +181,30 @@ impl Engine {
     fn plan_chosen(&mut self, entry: u32, chosen: Chosen) {
         let key = self.ranges.key(entry);
         let part = self.ranges.parts[chosen.first];
-        let lock = self.ranges.lock(entry, chosen.data_index, chosen.low, chosen.high);
-        let Some(index) = self.running.take() else { return };
+        let lock = self
+            .ranges
+            .lock(entry, chosen.data_index, chosen.low, chosen.high);
+        let Some(index) = self.running.take() else {
+            return;
+        };
         let work = match part.kind {
-            PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write { parts: chosen.first },
+            PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write {
+                parts: chosen.first,
+            },
             PartKind::Reconstruct { .. } => Work::Reconstruct { part: chosen.first },
-            PartKind::Background => {
-                Work::Background { part: chosen.first, band: key.band, repair: false }
-            }
+            PartKind::Background => Work::Background {
+                part: chosen.first,
+                band: key.band,
+                repair: false,
+            },
         };
         self.running[index].prepare(work, key.volume, lock);
         let planned = match part.kind {
             PartKind::Write { .. } => self.plan_write(index, key, chosen.first),
             PartKind::Zero { .. } => self.plan_zero(index, key, &part),
-            PartKind::Reconstruct { write_back } => self.plan_reconstruct(index, key, &part, write_back),
+            PartKind::Reconstruct { write_back } => {
+                self.plan_reconstruct(index, key, &part, write_back)
+            }
             PartKind::Background => self.plan_background(index, key),
         };
         match planned {
@@ -198,7 +227,12 @@ impl Engine {
         let mut view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
-        let mut pieces = [Piece { data_index: 0, low_bytes: 0, high_bytes: 0, buffer: Buffer(0) }; PIECES_MAX];
+        let mut pieces = [Piece {
+            data_index: 0,
+            low_bytes: 0,
+            high_bytes: 0,
+            buffer: Buffer(0),
+        }; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
             let part = &self.ranges.parts[at];
@@ -223,12 +257,27 @@ impl Engine {
 
     fn plan_zero(&mut self, index: u32, key: BandKey, part: &Part) -> Result<(), NotEnoughMembers> {
         self.stats.plans_write += 1;
-        let PartKind::Zero { discard, keep_allocated, fua } = part.kind else { return Ok(()) };
-        let kind = if discard { StepKind::Discard } else { StepKind::Zero { keep_allocated } };
+        let PartKind::Zero {
+            discard,
+            keep_allocated,
+            fua,
+        } = part.kind
+        else {
+            return Ok(());
+        };
+        let kind = if discard {
+            StepKind::Discard
+        } else {
+            StepKind::Zero { keep_allocated }
+        };
         let view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
-        let range = Range { row, low_bytes: part.low, high_bytes: part.high };
+        let range = Range {
+            row,
+            low_bytes: part.low,
+            high_bytes: part.high,
+        };
         let plan = &mut self.running[index].plan;
         if volume.shape.level == Level::Raid5 {
             mirror::zero_row(plan, &volume.shape, range, &view, kind)?;
@@ -236,7 +285,10 @@ impl Engine {
             mirror::zero_chunk(plan, &volume.shape, part.data_index, range, &view, kind)?;
         }
         if fua {
-            let slots = plan.steps().iter().fold(SlotSet(0), |set, step| set.with(step.slot));
+            let slots = plan
+                .steps()
+                .iter()
+                .fold(SlotSet(0), |set, step| set.with(step.slot));
             mirror::flush(plan, slots);
         }
         Ok(())
@@ -255,22 +307,35 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let shape = &volume.shape;
         let row = volume.band_range(key.band).0;
-        let range = Range { row, low_bytes: part.low, high_bytes: part.high };
+        let range = Range {
+            row,
+            low_bytes: part.low,
+            high_bytes: part.high,
+        };
         let plan = &mut self.running[index].plan;
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0).iter().next();
-        let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0).iter().next();
+        let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0)
+            .iter()
+            .next();
         match (readable, bad.filter(|_| write_back)) {
             // The state has changed since: some slot can simply be read.
             (Some(slot), None) => {
                 plan.read(shape, 0, slot, range, part.buffer);
                 Ok(())
             }
-            (Some(_), Some(bad)) => mirror::mirror_repair(plan, shape, bad, range, &view, part.buffer),
-            (None, _) if shape.level != Level::Raid5 => Err(NotEnoughMembers),
-            (None, Some(bad)) => {
-                parity::parity_reconstruct_write_back(plan, shape, bad, range, &view, (part.buffer, false))
+            (Some(_), Some(bad)) => {
+                mirror::mirror_repair(plan, shape, bad, range, &view, part.buffer)
             }
+            (None, _) if shape.level != Level::Raid5 => Err(NotEnoughMembers),
+            (None, Some(bad)) => parity::parity_reconstruct_write_back(
+                plan,
+                shape,
+                bad,
+                range,
+                &view,
+                (part.buffer, false),
+            ),
             (None, None) => {
                 let slot: Slot = slots.iter().next().ok_or(NotEnoughMembers)?;
                 parity::parity_reconstruct(plan, shape, slot, range, &view, part.buffer)
@@ -289,7 +354,11 @@ impl Engine {
             if part.request == NONE {
                 continue;
             }
-            let result = if lost { Err(self.part_lost(&part)) } else { Ok(()) };
+            let result = if lost {
+                Err(self.part_lost(&part))
+            } else {
+                Ok(())
+            };
             self.piece_done(part.request, result);
         }
     }
@@ -305,7 +374,10 @@ impl Engine {
         } else {
             request.offset_bytes
         };
-        self.emit(Event::Unrecoverable { volume, offset_bytes });
+        self.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
         Failure::Unrecoverable { offset_bytes }
     }
 }

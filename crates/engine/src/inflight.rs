@@ -40,7 +40,9 @@ pub(crate) enum Progress {
     Outstanding,
     Done,
     /// A read that brought nothing, and whether the place on the medium is at fault.
-    Failed { media: bool },
+    Failed {
+        media: bool,
+    },
     /// A write or flush that its member missed.
     Missed,
 }
@@ -54,8 +56,11 @@ pub(crate) struct StepState {
 }
 
 impl StepState {
-    pub const IDLE: StepState =
-        StepState { member: u8::MAX, retries: 0, progress: Progress::Idle };
+    pub const IDLE: StepState = StepState {
+        member: u8::MAX,
+        retries: 0,
+        progress: Progress::Idle,
+    };
 }
 
 /// A plan under way.
@@ -134,7 +139,9 @@ impl Engine {
     pub(crate) fn start(&mut self, index: u32) {
         let running = &mut self.running[index];
         running.states.clear();
-        running.states.resize(running.plan.steps().len(), StepState::IDLE);
+        running
+            .states
+            .resize(running.plan.steps().len(), StepState::IDLE);
         if let Work::Write { .. } = running.work {
             // Planned around members whose failure is not on record: they miss this write.
             running.missed = self.volumes[running.volume as usize].unrecorded;
@@ -149,7 +156,9 @@ impl Engine {
     fn bind_scratch(&mut self, index: u32) -> bool {
         let running = &mut self.running[index];
         let wanted = running.plan.scratch_bytes();
-        let Some(block) = self.scratch.take(wanted) else { return false };
+        let Some(block) = self.scratch.take(wanted) else {
+            return false;
+        };
         running.plan.bind_scratch(block.buffer);
         running.scratch = Some(block);
         true
@@ -204,7 +213,8 @@ impl Engine {
                 let running = &mut self.running[index];
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
-                self.outputs.push_back(Output::Compute(Token::new(index, at)));
+                self.outputs
+                    .push_back(Output::Compute(Token::new(index, at)));
             } else {
                 self.issue_io(index, at);
             }
@@ -315,8 +325,10 @@ impl Engine {
         let is_read = step.kind == StepKind::Read;
         let state = &mut running.states[at];
         let member = MemberId(state.member);
-        let redundant =
-            self.volumes.get(running.volume as usize).is_none_or(|volume| volume.shape.redundant());
+        let redundant = self
+            .volumes
+            .get(running.volume as usize)
+            .is_none_or(|volume| volume.shape.redundant());
         match reaction(error.class, is_read) {
             Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
                 state.retries += 1;
@@ -364,7 +376,11 @@ impl Engine {
         }
         self.failed.insert(member);
         self.refresh_volumes();
-        self.tell_controller(Message::MemberFailed { member, class, errno });
+        self.tell_controller(Message::MemberFailed {
+            member,
+            class,
+            errno,
+        });
     }
 
     pub(crate) fn refresh_volumes(&mut self) {
@@ -391,7 +407,10 @@ impl Engine {
     /// queue, to be planned with what has been learned.
     fn plan_again(&mut self, index: u32, parts: u32) {
         let running = &self.running[index];
-        debug_assert!(!running.wrote, "a plan that has written only finishes from memory");
+        debug_assert!(
+            !running.wrote,
+            "a plan that has written only finishes from memory"
+        );
         self.stats.replans += 1;
         let mut avoid = SlotSet(0);
         for (step, state) in running.plan.steps().iter().zip(&running.states) {
@@ -427,11 +446,19 @@ impl Engine {
         let key = self.ranges.key_of_lock(self.running[index].lock);
         let mut low = whole.low;
         while low < whole.high {
-            let Some(piece) = self.ranges.parts.take() else { break };
+            let Some(piece) = self.ranges.parts.take() else {
+                break;
+            };
             let high = (low / GRAIN_BYTES * GRAIN_BYTES + GRAIN_BYTES).min(whole.high);
             let buffer = whole.buffer.at(low - whole.low);
             let avoid = SlotSet(0);
-            self.ranges.parts[piece] = Part { low, high, buffer, avoid, ..whole };
+            self.ranges.parts[piece] = Part {
+                low,
+                high,
+                buffer,
+                avoid,
+                ..whole
+            };
             self.requests[whole.request].outstanding += 1;
             self.ranges.enqueue(key, piece);
             low = high;
@@ -488,7 +515,11 @@ impl Engine {
         match running.work {
             Work::Direct { request } => {
                 self.release(index);
-                let result = if lost { Err(self.loss(request)) } else { Ok(()) };
+                let result = if lost {
+                    Err(self.loss(request))
+                } else {
+                    Ok(())
+                };
                 self.piece_done(request, result);
             }
             Work::Write { parts } => {
@@ -512,7 +543,9 @@ impl Engine {
     /// Whether what a plan wrote can still be read although some members missed it.
     fn still_protected(&self, index: u32) -> bool {
         let running = &self.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else { return true };
+        let Some(volume) = self.volumes.get(running.volume as usize) else {
+            return true;
+        };
         if volume.view.failed {
             return false;
         }
@@ -521,7 +554,9 @@ impl Engine {
         }
         // Mirrors: every place written must have reached at least one slot of its set.
         let steps = running.plan.steps().iter().zip(&running.states);
-        let written = steps.clone().filter(|(step, _)| step.kind != StepKind::Read);
+        let written = steps
+            .clone()
+            .filter(|(step, _)| step.kind != StepKind::Read);
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
                 other.offset_bytes == step.offset_bytes
@@ -579,7 +614,8 @@ impl Engine {
             for (at, state) in running.states.iter().enumerate() {
                 if state.progress == Progress::Outstanding && state.member != u8::MAX {
                     late.insert(MemberId(state.member));
-                    self.outputs.push_back(Output::Cancel(Token::new(index, at)));
+                    self.outputs
+                        .push_back(Output::Cancel(Token::new(index, at)));
                 }
             }
         }
@@ -593,7 +629,10 @@ impl Engine {
     pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
         let Some(index) = self.running.take() else {
             // All plans are busy: the controller asks again.
-            let message = Message::Flushed { ticket, failed: MemberSet(u128::MAX) };
+            let message = Message::Flushed {
+                ticket,
+                failed: MemberSet(u128::MAX),
+            };
             return self.tell_controller(message);
         };
         self.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
@@ -607,7 +646,10 @@ impl Engine {
     fn loss(&mut self, request: u32) -> crate::request::Failure {
         let request = &self.requests[request].request;
         let (volume, offset_bytes) = (request.volume, request.offset_bytes);
-        self.emit(Event::Unrecoverable { volume, offset_bytes });
+        self.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
         crate::request::Failure::Unrecoverable { offset_bytes }
     }
 

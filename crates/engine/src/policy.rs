@@ -48,9 +48,9 @@ impl MemberError {
         let class = match errno {
             4 | 11 | 12 | 16 | 105 => ErrorClass::Retryable, // EINTR EAGAIN ENOMEM EBUSY ENOBUFS
             5 | 61 | 84 | 28 | 122 => ErrorClass::Media,     // EIO ENODATA EILSEQ ENOSPC EDQUOT
-            62 | 67 | 110 | 121 | 125 => ErrorClass::Path,   // ETIME ENOLINK ETIMEDOUT EREMOTEIO ECANCELED
-            6 | 9 | 19 | 108 | 123 => ErrorClass::Gone, // ENXIO EBADF ENODEV ESHUTDOWN ENOMEDIUM
-            95 | 38 => ErrorClass::NotSupported,        // EOPNOTSUPP ENOSYS
+            62 | 67 | 110 | 121 | 125 => ErrorClass::Path, // ETIME ENOLINK ETIMEDOUT EREMOTEIO ECANCELED
+            6 | 9 | 19 | 108 | 123 => ErrorClass::Gone,    // ENXIO EBADF ENODEV ESHUTDOWN ENOMEDIUM
+            95 | 38 => ErrorClass::NotSupported,           // EOPNOTSUPP ENOSYS
             _ => ErrorClass::Misuse,
         };
         MemberError { class, errno }

@@ -17,7 +17,11 @@ impl<T> Pool<T> {
         let items: Vec<T> = (0..capacity).map(|_| make()).collect();
         // Handed out from the lowest index, so that a quiet engine stays within few cache lines.
         let free = (0..capacity as u32).rev().collect();
-        Pool { items, free, capacity }
+        Pool {
+            items,
+            free,
+            capacity,
+        }
     }
 
     /// Takes an item out of the pool, whatever state its last user left it in.

@@ -30,7 +30,11 @@ pub(crate) enum PartKind {
     /// Write the payload.
     Write { fua: bool },
     /// Zero or discard without payload; RAID 5: all slots of the row.
-    Zero { discard: bool, keep_allocated: bool, fua: bool },
+    Zero {
+        discard: bool,
+        keep_allocated: bool,
+        fua: bool,
+    },
     /// Read what its slot could not deliver; write it back where the slot only had a media error.
     Reconstruct { write_back: bool },
     /// A step of the volume's background job, over the whole band.
@@ -106,7 +110,13 @@ impl Ranges {
             ready: false,
             pinned: false,
         };
-        let lock = Lock { low: 0, high: 0, data_index: 0, entry: NONE, next: NONE };
+        let lock = Lock {
+            low: 0,
+            high: 0,
+            data_index: 0,
+            entry: NONE,
+            next: NONE,
+        };
         Ranges {
             buckets: vec![NONE; PARTS_MAX.next_power_of_two()],
             // A band exists while it has parts or locks, and there are no more of them than these.
@@ -134,7 +144,10 @@ impl Ranges {
             }
             index = self.entries[index].bucket_next;
         }
-        let index = self.entries.take().expect("as many bands as parts and locks");
+        let index = self
+            .entries
+            .take()
+            .expect("as many bands as parts and locks");
         self.entries[index] = Entry {
             key,
             first_waiting: NONE,
@@ -255,7 +268,13 @@ impl Ranges {
         debug_assert!(!self.is_locked(entry, data_index, low, high));
         let lock = self.locks.take().expect("as many locks as plans");
         let next = self.entries[entry].first_lock;
-        self.locks[lock] = Lock { low, high, data_index, entry, next };
+        self.locks[lock] = Lock {
+            low,
+            high,
+            data_index,
+            entry,
+            next,
+        };
         self.entries[entry].first_lock = lock;
         lock
     }
@@ -286,8 +305,15 @@ impl Ranges {
     /// Forgets the band when nothing waits, nothing is locked and nobody will look at it.
     #[inline]
     fn release_if_unused(&mut self, entry: u32) {
-        let Entry { key, first_waiting, first_lock, bucket_next, ready, pinned, .. } =
-            self.entries[entry];
+        let Entry {
+            key,
+            first_waiting,
+            first_lock,
+            bucket_next,
+            ready,
+            pinned,
+            ..
+        } = self.entries[entry];
         if first_waiting != NONE || first_lock != NONE || ready || pinned {
             return;
         }
@@ -340,7 +366,11 @@ mod tests {
     #[test]
     fn queue_keeps_order_and_band_disappears_when_empty() {
         let mut ranges = Ranges::new();
-        let (a, b, c) = (part(&mut ranges, 9, 0, 1), part(&mut ranges, 9, 0, 1), part(&mut ranges, 9, 0, 1));
+        let (a, b, c) = (
+            part(&mut ranges, 9, 0, 1),
+            part(&mut ranges, 9, 0, 1),
+            part(&mut ranges, 9, 0, 1),
+        );
         let entry = ranges.next_ready().unwrap();
         assert!(ranges.next_ready().is_none(), "one band, looked at once");
         assert_eq!(ranges.first_waiting(entry), a);
@@ -369,7 +399,9 @@ mod tests {
     #[test]
     fn many_bands_share_buckets() {
         let mut ranges = Ranges::new();
-        let parts: Vec<u32> = (0..PARTS_MAX as u64).map(|i| part(&mut ranges, i << 20, 0, 1)).collect();
+        let parts: Vec<u32> = (0..PARTS_MAX as u64)
+            .map(|i| part(&mut ranges, i << 20, 0, 1))
+            .collect();
         assert_eq!(ranges.bands(), PARTS_MAX);
         assert!(ranges.parts.take().is_none());
         while let Some(entry) = ranges.next_ready() {

@@ -127,7 +127,10 @@ impl Engine {
     }
 
     fn check(&self, request: &Request) -> Result<(), Failure> {
-        let volume = self.volumes.get(request.volume.0 as usize).ok_or(Failure::Misuse)?;
+        let volume = self
+            .volumes
+            .get(request.volume.0 as usize)
+            .ok_or(Failure::Misuse)?;
         if volume.view.stopping {
             return Err(Failure::Stopping);
         }
@@ -195,11 +198,15 @@ impl Engine {
             }
         }
         while self.has_room_for_forward() && self.stalled.is_empty() {
-            let Some(forward) = self.forward_backlog.pop_front() else { break };
+            let Some(forward) = self.forward_backlog.pop_front() else {
+                break;
+            };
             self.forwarded(forward);
         }
         while self.local_requests < REQUESTS_MAX && self.stalled.is_empty() {
-            let Some(request) = self.backlog.pop_front() else { return };
+            let Some(request) = self.backlog.pop_front() else {
+                return;
+            };
             self.admit(request, None);
         }
     }
@@ -254,7 +261,12 @@ impl Engine {
         let window_left = window_bytes - (place.in_chunk_bytes & (window_bytes - 1));
         let length = rest.min(u64::from(window_left)) as u32;
         let buffer = Buffer(state.request.buffer.0 + state.cursor);
-        Some(Cut { place, length, offset, buffer })
+        Some(Cut {
+            place,
+            length,
+            offset,
+            buffer,
+        })
     }
 
     /// Reads, and writes without redundancy: plans that need no lock.
@@ -265,15 +277,22 @@ impl Engine {
             if self.running.available() <= PLANS_RESERVED {
                 return false;
             }
-            let Some(plan_index) = self.running.take() else { return false };
+            let Some(plan_index) = self.running.take() else {
+                return false;
+            };
             self.running[plan_index].prepare(Work::Direct { request: index }, at as u8, NONE);
             let mut bytes = 0;
             let mut all = true;
             loop {
                 let volume = &self.volumes[at];
-                let window =
-                    if volume.job.is_none() { volume.shape.chunk_bytes } else { volume.window_bytes };
-                let Some(cut) = self.cut(index, window) else { break };
+                let window = if volume.job.is_none() {
+                    volume.shape.chunk_bytes
+                } else {
+                    volume.window_bytes
+                };
+                let Some(cut) = self.cut(index, window) else {
+                    break;
+                };
                 let room = self.running[plan_index].plan.steps().len() < self.steps_max(at);
                 if bytes >= READ_PLAN_BYTES_MAX || !room {
                     all = false;
@@ -360,7 +379,9 @@ impl Engine {
     fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Option<Slot> {
         let turn = (place.row as u32) % slots.count();
         let load = |slot: Slot| {
-            volume.member(slot, false).map_or(u32::MAX, |member| self.in_flight[member.0 as usize])
+            volume
+                .member(slot, false)
+                .map_or(u32::MAX, |member| self.in_flight[member.0 as usize])
         };
         let count = slots.count();
         (0u32..)
@@ -384,8 +405,16 @@ impl Engine {
         while done < cut.length {
             let low = cut.place.in_chunk_bytes + done;
             let length = (window - (low & (window - 1))).min(cut.length - done);
-            let place = Location { in_chunk_bytes: low, ..cut.place };
-            let piece = Cut { place, length, offset: cut.offset, buffer: cut.buffer.at(done) };
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            let piece = Cut {
+                place,
+                length,
+                offset: cut.offset,
+                buffer: cut.buffer.at(done),
+            };
             if !self.enqueue(index, kind, piece, avoid) {
                 debug_assert_eq!(done, 0, "parts for one chunk were checked for");
                 return false;
@@ -397,12 +426,17 @@ impl Engine {
 
     /// Queues a part under its band; fails when too few parts are free for a whole chunk.
     fn enqueue(&mut self, index: u32, kind: PartKind, cut: Cut, avoid: SlotSet) -> bool {
-        let reserve =
-            if matches!(kind, PartKind::Reconstruct { .. }) { 16 } else { PARTS_RESERVED };
+        let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
+            16
+        } else {
+            PARTS_RESERVED
+        };
         if self.ranges.parts.available() <= reserve {
             return false;
         }
-        let Some(part) = self.ranges.parts.take() else { return false };
+        let Some(part) = self.ranges.parts.take() else {
+            return false;
+        };
         let volume = self.requests[index].request.volume.0;
         let low = cut.place.in_chunk_bytes;
         self.ranges.parts[part] = Part {
@@ -421,7 +455,14 @@ impl Engine {
         true
     }
 
-    fn forward(&mut self, index: u32, owner: ShardId, operation: Operation, cut: Cut, unreadable: u64) {
+    fn forward(
+        &mut self,
+        index: u32,
+        owner: ShardId,
+        operation: Operation,
+        cut: Cut,
+        unreadable: u64,
+    ) {
         let request = &self.requests[index].request;
         let forward = Forward {
             from: self.id,
@@ -436,7 +477,8 @@ impl Engine {
         };
         self.requests[index].outstanding += 1;
         self.stats.forwards += 1;
-        self.outputs.push_back(Output::Send(owner, Message::Forward(forward)));
+        self.outputs
+            .push_back(Output::Send(owner, Message::Forward(forward)));
     }
 
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
@@ -449,7 +491,9 @@ impl Engine {
             self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return true;
         }
-        if let Operation::WriteZeroes { only_if_fast: true, .. } = request.operation
+        if let Operation::WriteZeroes {
+            only_if_fast: true, ..
+        } = request.operation
             && self.volumes[at].shape.level == Level::Raid5
         {
             self.requests[index].failure = Some(Failure::NotSupported);
@@ -464,7 +508,8 @@ impl Engine {
                 Some(row_cut.length)
             } else if request.operation == Operation::Write {
                 let kind = PartKind::Write { fua: request.fua };
-                self.enqueue(index, kind, cut, SlotSet(0)).then_some(cut.length)
+                self.enqueue(index, kind, cut, SlotSet(0))
+                    .then_some(cut.length)
             } else {
                 self.issue_zero(index, cut)
             };
@@ -482,7 +527,10 @@ impl Engine {
         let shape = &self.volumes[state.request.volume.0 as usize].shape;
         let row_end = (cut.place.row + 1) * shape.row_bytes();
         let rest = u64::from(state.request.length_bytes) - state.cursor;
-        Cut { length: rest.min(row_end - cut.offset) as u32, ..cut }
+        Cut {
+            length: rest.min(row_end - cut.offset) as u32,
+            ..cut
+        }
     }
 
     /// Queues a piece of a trim or zeroing; returns how much of the request that covers.
@@ -494,9 +542,15 @@ impl Engine {
             Operation::WriteZeroes { keep_allocated, .. } => (false, keep_allocated),
             _ => (true, false),
         };
-        let kind = PartKind::Zero { discard, keep_allocated, fua: request.fua };
+        let kind = PartKind::Zero {
+            discard,
+            keep_allocated,
+            fua: request.fua,
+        };
         if shape.level != Level::Raid5 {
-            return self.enqueue(index, kind, cut, SlotSet(0)).then_some(cut.length);
+            return self
+                .enqueue(index, kind, cut, SlotSet(0))
+                .then_some(cut.length);
         }
         let rest = u64::from(request.length_bytes) - self.requests[index].cursor;
         let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
@@ -508,9 +562,14 @@ impl Engine {
             return Some(cut.length);
         }
         let length = cut.length.min(BAND_BYTES_MAX);
-        let zeros = Cut { buffer: self.zeros, length, ..cut };
+        let zeros = Cut {
+            buffer: self.zeros,
+            length,
+            ..cut
+        };
         let kind = PartKind::Write { fua: request.fua };
-        self.enqueue(index, kind, zeros, SlotSet(0)).then_some(length)
+        self.enqueue(index, kind, zeros, SlotSet(0))
+            .then_some(length)
     }
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
@@ -521,8 +580,20 @@ impl Engine {
             return None;
         }
         for low in (0..shape.chunk_bytes).step_by(window as usize) {
-            let place = Location { in_chunk_bytes: low, ..cut.place };
-            self.enqueue(index, kind, Cut { place, length: window, ..cut }, SlotSet(0));
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            self.enqueue(
+                index,
+                kind,
+                Cut {
+                    place,
+                    length: window,
+                    ..cut
+                },
+                SlotSet(0),
+            );
         }
         Some(shape.row_bytes() as u32)
     }
@@ -536,7 +607,9 @@ impl Engine {
         if slots == SlotSet(0) {
             return true;
         }
-        let Some(plan_index) = self.running.take() else { return false };
+        let Some(plan_index) = self.running.take() else {
+            return false;
+        };
         self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
         crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots);
         self.requests[index].outstanding += 1;
@@ -568,7 +641,12 @@ impl Engine {
     }
 
     #[inline]
-    fn answer(&mut self, tag: u64, origin: Option<(ShardId, u32, u64)>, result: Result<(), Failure>) {
+    fn answer(
+        &mut self,
+        tag: u64,
+        origin: Option<(ShardId, u32, u64)>,
+        result: Result<(), Failure>,
+    ) {
         self.outputs.push_back(match origin {
             None => Output::Complete(Completion { tag, result }),
             Some((shard, ticket, _)) => {
@@ -592,7 +670,10 @@ impl Engine {
             length_bytes: forward.length_bytes,
             buffer: forward.buffer,
         };
-        self.admit(request, Some((forward.from, forward.ticket, forward.unreadable)));
+        self.admit(
+            request,
+            Some((forward.from, forward.ticket, forward.unreadable)),
+        );
     }
 
     fn has_room_for_forward(&self) -> bool {
@@ -607,7 +688,9 @@ impl Engine {
                 return;
             }
             self.recovering.pop_front();
-            let Work::Direct { request } = self.running[plan_index].work else { return };
+            let Work::Direct { request } = self.running[plan_index].work else {
+                return;
+            };
             self.release(plan_index);
             self.piece_done(request, Ok(()));
         }
@@ -615,11 +698,15 @@ impl Engine {
 
     /// Hands on what is left of one plan; returns whether that was all.
     fn recover_plan(&mut self, plan_index: u32) -> bool {
-        let Work::Direct { request } = self.running[plan_index].work else { return true };
+        let Work::Direct { request } = self.running[plan_index].work else {
+            return true;
+        };
         loop {
             let running = &self.running[plan_index];
             let (at, done) = running.recover;
-            let Some(step) = running.plan.steps().get(at as usize).copied() else { return true };
+            let Some(step) = running.plan.steps().get(at as usize).copied() else {
+                return true;
+            };
             let crate::inflight::Progress::Failed { media } = running.states[at as usize].progress
             else {
                 self.running[plan_index].recover = (at + 1, 0);
@@ -629,18 +716,29 @@ impl Engine {
                 self.running[plan_index].recover = (at + 1, 0);
                 continue;
             }
-            let Some((cut, buffer)) = self.failed_cut(plan_index, &step, done) else { return true };
+            let Some((cut, buffer)) = self.failed_cut(plan_index, &step, done) else {
+                return true;
+            };
             let volume = &self.volumes[running.volume as usize];
             if !volume.shape.redundant() {
                 let offset_bytes = cut.offset;
-                let event = Event::Unrecoverable { volume: self.volume_of(plan_index), offset_bytes };
+                let event = Event::Unrecoverable {
+                    volume: self.volume_of(plan_index),
+                    offset_bytes,
+                };
                 self.emit(event);
-                self.requests[request].failure.get_or_insert(Failure::Unrecoverable { offset_bytes });
+                self.requests[request]
+                    .failure
+                    .get_or_insert(Failure::Unrecoverable { offset_bytes });
             } else if self.ranges.parts.available() <= 32 {
                 return false;
             } else {
                 // A media error of a long read may lie in any of its pieces: each is read again alone.
-                let avoid = if media { SlotSet(0) } else { SlotSet(0).with(step.slot) };
+                let avoid = if media {
+                    SlotSet(0)
+                } else {
+                    SlotSet(0).with(step.slot)
+                };
                 self.recover_cut(request, Cut { buffer, ..cut }, avoid, media);
             }
             self.running[plan_index].recover.1 = done + u64::from(cut.length);
@@ -665,11 +763,23 @@ impl Engine {
         let row = extent / u64::from(shape.chunk_bytes);
         let in_chunk_bytes = (extent % u64::from(shape.chunk_bytes)) as u32;
         let data_index = shape.data_index(row, step.slot)?;
-        let place = Location { row, data_index, in_chunk_bytes };
+        let place = Location {
+            row,
+            data_index,
+            in_chunk_bytes,
+        };
         let length = (u64::from(shape.chunk_bytes - in_chunk_bytes))
             .min(u64::from(segment.length_bytes) - skip)
             .min(step.length_bytes - done) as u32;
         let buffer = segment.buffer.at(skip as u32);
-        Some((Cut { place, length, offset: shape.volume_offset_bytes(place), buffer }, buffer))
+        Some((
+            Cut {
+                place,
+                length,
+                offset: shape.volume_offset_bytes(place),
+                buffer,
+            },
+            buffer,
+        ))
     }
 }

@@ -32,8 +32,9 @@ impl Scratch {
         let grains = (length_bytes / u64::from(GRAIN_BYTES)).max(1);
         let top = grains.ilog2() as usize;
         let grains = 1usize << top;
-        let mut free: Vec<Vec<u32>> =
-            (0..=top).map(|order| Vec::with_capacity(grains >> order)).collect();
+        let mut free: Vec<Vec<u32>> = (0..=top)
+            .map(|order| Vec::with_capacity(grains >> order))
+            .collect();
         let mut state = vec![0; grains];
         free[top].push(0);
         state[0] = top as u8 + 1;
@@ -43,7 +44,10 @@ impl Scratch {
     /// A block of at least `length_bytes`, or nothing now.
     #[inline]
     pub fn take(&mut self, length_bytes: u32) -> Option<ScratchBlock> {
-        let grains = length_bytes.div_ceil(GRAIN_BYTES).max(1).next_power_of_two();
+        let grains = length_bytes
+            .div_ceil(GRAIN_BYTES)
+            .max(1)
+            .next_power_of_two();
         let order = grains.trailing_zeros() as usize;
         let mut from = order;
         while self.free.get(from)?.is_empty() {
@@ -55,7 +59,10 @@ impl Scratch {
             self.push(grain + (1 << from), from);
         }
         let offset = u64::from(grain) * u64::from(GRAIN_BYTES);
-        Some(ScratchBlock { buffer: Buffer(self.base.0 + offset), order: order as u8 })
+        Some(ScratchBlock {
+            buffer: Buffer(self.base.0 + offset),
+            order: order as u8,
+        })
     }
 
     /// Returns a block.
@@ -124,13 +131,19 @@ mod tests {
         let mut held: Vec<(ScratchBlock, u64)> = Vec::new();
         let mut seed = 7u64;
         for _ in 0..20_000 {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             let roll = seed >> 33;
             if roll % 2 == 0 || held.is_empty() {
                 let length = 1 + (roll % 200_000) as u32;
                 if let Some(block) = scratch.take(length) {
                     let (from, to) = (block.buffer.0, block.buffer.0 + u64::from(length));
-                    assert!(held.iter().all(|(other, len)| other.buffer.0 + len <= from || to <= other.buffer.0));
+                    assert!(
+                        held.iter().all(
+                            |(other, len)| other.buffer.0 + len <= from || to <= other.buffer.0
+                        )
+                    );
                     assert!(from >= 1 << 40 && to <= (1 << 40) + (1 << 20));
                     held.push((block, u64::from(length)));
                 }
@@ -141,7 +154,10 @@ mod tests {
         }
         held.drain(..).for_each(|(block, _)| scratch.give(block));
         scratch.coalesce();
-        assert!(scratch.take(1 << 20).is_some(), "the whole region is one block again");
+        assert!(
+            scratch.take(1 << 20).is_some(),
+            "the whole region is one block again"
+        );
         assert!(scratch.take(1).is_none());
     }
 }

@@ -11,7 +11,8 @@ use crate::event::Event;
 use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX, REQUESTS_MAX,
+    VOLUME_MEMBERS_MAX,
 };
 use crate::plan::{Plan, Step};
 use crate::pool::Pool;
@@ -74,12 +75,19 @@ impl Setup {
     pub fn scratch_bytes_min(volumes: &[Geometry]) -> u64 {
         let largest = |shape: &Geometry| {
             // Old data and parity of all slots, new parity, and room for the planner's alignment.
-            let window = shape.chunk_bytes.min(crate::limits::BAND_BYTES_MAX.max(8 << 20));
+            let window = shape
+                .chunk_bytes
+                .min(crate::limits::BAND_BYTES_MAX.max(8 << 20));
             let window = u64::from(window.min(8 << 20));
             let members = u64::from(shape.members) + 2;
             (members * window.min(u64::from(crate::limits::BAND_BYTES_MAX))).max(2 * (8 << 20))
         };
-        volumes.iter().map(largest).max().unwrap_or(1 << 20).next_power_of_two()
+        volumes
+            .iter()
+            .map(largest)
+            .max()
+            .unwrap_or(1 << 20)
+            .next_power_of_two()
     }
 }
 
@@ -152,11 +160,21 @@ impl Engine {
     pub fn new(setup: Setup, now: Nanos) -> Engine {
         let view = Arc::new(crate::control::first_view(&setup.record));
         let steps = 4 * VOLUME_MEMBERS_MAX.min(
-            setup.record.volumes.iter().map(|volume| volume.geometry.members as usize).max().unwrap_or(1) + 4,
+            setup
+                .record
+                .volumes
+                .iter()
+                .map(|volume| volume.geometry.members as usize)
+                .max()
+                .unwrap_or(1)
+                + 4,
         );
-        let volumes = setup.record.volumes.iter().zip(&view.volumes).map(|(record, view)| {
-            Volume::new(record.geometry, view.clone(), REQUESTS_MAX)
-        });
+        let volumes = setup
+            .record
+            .volumes
+            .iter()
+            .zip(&view.volumes)
+            .map(|(record, view)| Volume::new(record.geometry, view.clone(), REQUESTS_MAX));
         let mut engine = Engine {
             id: setup.shard,
             shards: setup.shards,
@@ -169,7 +187,9 @@ impl Engine {
             volatile: view.volatile,
             in_flight: [0; CONTAINER_MEMBERS_MAX],
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
-            running: Pool::new(PLANS_MAX, || Running::new(Plan::with_capacity(steps, 2 * steps), steps)),
+            running: Pool::new(PLANS_MAX, || {
+                Running::new(Plan::with_capacity(steps, 2 * steps), steps)
+            }),
             ranges: Ranges::new(),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1),
             zeros: setup.zeros,
@@ -237,7 +257,11 @@ impl Engine {
     /// When [`Engine::tick`] is wanted next.
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
-        let job = self.volumes.iter().filter_map(|volume| volume.job.as_ref()?.next_wake(self.now)).min();
+        let job = self
+            .volumes
+            .iter()
+            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.now))
+            .min();
         let busy = self.running.used() > 0
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
@@ -258,13 +282,16 @@ impl Engine {
     }
 
     fn run_controller(&mut self) {
-        let Some(controller) = &mut self.controller else { return };
+        let Some(controller) = &mut self.controller else {
+            return;
+        };
         controller.run(self.now);
         while let Some(output) = controller.poll() {
             match output {
                 crate::control::Output::Broadcast(message) => {
                     for shard in 0..self.shards {
-                        self.outputs.push_back(Output::Send(ShardId(shard), message.clone()));
+                        self.outputs
+                            .push_back(Output::Send(ShardId(shard), message.clone()));
                     }
                 }
                 crate::control::Output::Persist(member) => {
@@ -276,7 +303,9 @@ impl Engine {
                     // `self` is borrowed again: take the rest in the next round.
                     return;
                 }
-                crate::control::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+                crate::control::Output::Event(event) => {
+                    self.outputs.push_back(Output::Event(event))
+                }
             }
         }
     }
@@ -323,6 +352,12 @@ impl Engine {
         &self.stats
     }
 
+    /// The time of the last input or tick.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
     /// Requests under way, not counting those that wait for admission.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
@@ -332,7 +367,9 @@ impl Engine {
     /// The geometry of a volume.
     #[must_use]
     pub fn geometry(&self, volume: crate::units::VolumeId) -> Option<&Geometry> {
-        self.volumes.get(volume.0 as usize).map(|volume| &volume.shape)
+        self.volumes
+            .get(volume.0 as usize)
+            .map(|volume| &volume.shape)
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
@@ -379,7 +416,11 @@ pub struct Shard<W: World> {
 impl<W: World> Shard<W> {
     /// Puts an engine into a world.
     pub fn new(engine: Engine, world: W) -> Shard<W> {
-        Shard { engine, world, inputs: Vec::with_capacity(2 * REAP_MAX) }
+        Shard {
+            engine,
+            world,
+            inputs: Vec::with_capacity(2 * REAP_MAX),
+        }
     }
 
     /// One turn: reap, handle, poll, submit. Returns whether there was anything to do.
@@ -438,10 +479,13 @@ impl<W: World> Shard<W> {
         let length_bytes = step.length_bytes as u32;
         let differs = match step.kind {
             crate::plan::StepKind::Xor { target } => {
-                self.world.xor(target, length_bytes, self.engine.memory(token));
+                self.world
+                    .xor(target, length_bytes, self.engine.memory(token));
                 false
             }
-            _ => !self.world.xor_is_zero(length_bytes, self.engine.memory(token)),
+            _ => !self
+                .world
+                .xor_is_zero(length_bytes, self.engine.memory(token)),
         };
         self.engine.computed(token, differs);
     }

@@ -66,7 +66,11 @@ impl SlotSet {
     /// The set of all slots below `count`.
     #[must_use]
     pub fn all(count: u8) -> SlotSet {
-        if count >= 64 { SlotSet(u64::MAX) } else { SlotSet((1u64 << count) - 1) }
+        if count >= 64 {
+            SlotSet(u64::MAX)
+        } else {
+            SlotSet((1u64 << count) - 1)
+        }
     }
 
     /// Whether `slot` is in the set.

@@ -90,7 +90,9 @@ impl Volume {
             if member.is_none_or(|member| failed.has(member)) {
                 base = base.without(Slot(slot));
             }
-            if let Some(member) = member.filter(|&member| failed.has(member) && !durable.has(member)) {
+            if let Some(member) =
+                member.filter(|&member| failed.has(member) && !durable.has(member))
+            {
                 self.unrecorded.insert(member);
             }
         }
@@ -100,7 +102,11 @@ impl Volume {
     /// Whether every row has the same state.
     #[inline]
     pub fn uniform(&self) -> Option<&RowView> {
-        if self.job.is_none() { Some(&self.base) } else { None }
+        if self.job.is_none() {
+            Some(&self.base)
+        } else {
+            None
+        }
     }
 
     /// What may be done with the slots in a band.
@@ -156,7 +162,10 @@ impl Volume {
         let cached = |slot: Slot| {
             self.view.slots[slot.0 as usize].is_some_and(|member| volatile.has(member))
         };
-        slots.iter().filter(|&slot| cached(slot)).fold(SlotSet(0), SlotSet::with)
+        slots
+            .iter()
+            .filter(|&slot| cached(slot))
+            .fold(SlotSet(0), SlotSet::with)
     }
 }
 

@@ -5,8 +5,8 @@
 //! that batching and polling are the same everywhere. The engine itself has no clock, no threads and
 //! makes no system call.
 
-use crate::control::record::Record;
 use crate::control::message::Message;
+use crate::control::record::Record;
 use crate::event::Event;
 use crate::plan::{Segment, StepKind};
 use crate::policy::MemberError;

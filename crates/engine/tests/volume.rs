@@ -13,7 +13,10 @@ use engine::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
 use memory::{Array, MIB, Random, geometry, record};
 
 fn quick() -> Options {
-    Options { clean_after: Nanos(20 * Nanos::MILLISECOND.0), ..Options::default() }
+    Options {
+        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    }
 }
 
 struct Flying {
@@ -34,7 +37,11 @@ struct Client {
 
 impl Client {
     fn new(size: u64, seed: u64) -> Client {
-        Client { model: vec![0; size as usize], flying: Vec::new(), random: Random(seed) }
+        Client {
+            model: vec![0; size as usize],
+            flying: Vec::new(),
+            random: Random(seed),
+        }
     }
 
     fn step(&mut self, array: &mut Array, depth: usize) {
@@ -47,7 +54,11 @@ impl Client {
 
     fn submit(&mut self, array: &mut Array) {
         let size = self.model.len() as u64;
-        let most = if self.random.below(8) == 0 { size / 2 } else { 24 << 10 };
+        let most = if self.random.below(8) == 0 {
+            size / 2
+        } else {
+            24 << 10
+        };
         let length = (1 + self.random.below(most.div_ceil(512).min(1024))) * 512;
         let offset = self.random.below((size - length) / 512 + 1) * 512;
         let range = offset..offset + length;
@@ -62,18 +73,37 @@ impl Client {
         let buffer = array.allocate(length);
         let keep_allocated = self.random.below(2) == 0;
         let operation = match self.random.below(20) {
-            0 => Operation::WriteZeroes { keep_allocated, only_if_fast: false },
+            0 => Operation::WriteZeroes {
+                keep_allocated,
+                only_if_fast: false,
+            },
             1..=11 => Operation::Write,
             _ => Operation::Read,
         };
         let mut bytes = vec![0; length as usize];
         if operation == Operation::Write {
-            bytes.iter_mut().for_each(|byte| *byte = self.random.next() as u8);
+            bytes
+                .iter_mut()
+                .for_each(|byte| *byte = self.random.next() as u8);
             array.fill(buffer, &bytes);
         }
         let fua = self.random.below(8) == 0;
-        let tag = array.submit_to(shard, VolumeId(0), operation, offset, length as u32, buffer, fua);
-        self.flying.push(Flying { tag, operation, offset, bytes, buffer });
+        let tag = array.submit_to(
+            shard,
+            VolumeId(0),
+            operation,
+            offset,
+            length as u32,
+            buffer,
+            fua,
+        );
+        self.flying.push(Flying {
+            tag,
+            operation,
+            offset,
+            bytes,
+            buffer,
+        });
     }
 
     fn reap(&mut self, array: &mut Array) {
@@ -84,14 +114,25 @@ impl Client {
                 continue;
             };
             let flying = self.flying.swap_remove(at);
-            assert_eq!(result, Ok(()), "{:?} at {}", flying.operation, flying.offset);
+            assert_eq!(
+                result,
+                Ok(()),
+                "{:?} at {}",
+                flying.operation,
+                flying.offset
+            );
             let range = flying.offset as usize..flying.offset as usize + flying.bytes.len();
             if flying.operation == Operation::Read {
                 let shared = array.shared.borrow();
                 let got = &shared.memory[flying.buffer.0 as usize..][..flying.bytes.len()];
                 let expected = &self.model[range];
                 if let Some(wrong) = got.iter().zip(expected).position(|(a, b)| a != b) {
-                    panic!("wrong byte at {} of a read of {}+{}", wrong, flying.offset, got.len());
+                    panic!(
+                        "wrong byte at {} of a read of {}+{}",
+                        wrong,
+                        flying.offset,
+                        got.len()
+                    );
                 }
             } else {
                 self.model[range].copy_from_slice(&flying.bytes);
@@ -108,7 +149,12 @@ impl Client {
             self.reap(array);
         }
         let first = &self.flying[0];
-        panic!("{} requests never answered, first {:?} at {}", self.flying.len(), first.operation, first.offset);
+        panic!(
+            "{} requests never answered, first {:?} at {}",
+            self.flying.len(),
+            first.operation,
+            first.offset
+        );
     }
 
     fn verify(&mut self, array: &mut Array) {
@@ -119,7 +165,10 @@ impl Client {
             let length = (256 << 10).min(size - offset);
             let shard = self.random.below(array.shards.len() as u64) as usize;
             let got = array.read(shard, offset, length as u32).expect("readable");
-            assert!(got == self.model[offset as usize..(offset + length) as usize], "content at {offset}");
+            assert!(
+                got == self.model[offset as usize..(offset + length) as usize],
+                "content at {offset}"
+            );
             offset += length;
         }
     }
@@ -158,7 +207,11 @@ fn healthy_volumes_of_every_level_keep_every_byte() {
 
 #[test]
 fn a_member_dies_under_load_and_a_spare_takes_its_place() {
-    for (at, shape) in shapes().into_iter().enumerate().filter(|(_, shape)| shape.redundant()) {
+    for (at, shape) in shapes()
+        .into_iter()
+        .enumerate()
+        .filter(|(_, shape)| shape.redundant())
+    {
         for shards in 1..=4 {
             let seed = 31 * at as u64 + u64::from(shards);
             let mut array = Array::new(record(shape, 1, None), shards, seed, quick());
@@ -174,10 +227,20 @@ fn a_member_dies_under_load_and_a_spare_takes_its_place() {
             client.drain(&mut array);
             array.wait_for_job();
             client.verify(&mut array);
-            assert!(array.has_event(|event| matches!(event, Event::FailureRecorded(m) if m.0 as usize == victim)));
-            let state = array.shards[0].engine.controller().unwrap().wanted().clone();
+            assert!(array.has_event(
+                |event| matches!(event, Event::FailureRecorded(m) if m.0 as usize == victim)
+            ));
+            let state = array.shards[0]
+                .engine
+                .controller()
+                .unwrap()
+                .wanted()
+                .clone();
             assert_eq!(state.members[victim].state, MemberState::Failed);
-            assert_eq!(state.volumes[0].slots[victim].member, Some(MemberId(shape.members)));
+            assert_eq!(
+                state.volumes[0].slots[victim].member,
+                Some(MemberId(shape.members))
+            );
             assert!(state.volumes[0].slots[victim].current && state.volumes[0].sync.is_none());
             assert_eq!(array.scrub(false), 0, "{shape:?} {shards} shards");
             // The new drive alone can stand in for another loss.
@@ -193,14 +256,20 @@ fn initial_sync_runs_under_load_and_makes_parity_valid() {
     for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
         for shards in [1, 3] {
             let seed = u64::from(shape.members) * 100 + u64::from(shards);
-            let mut array =
-                Array::new(record(shape, 0, Some(SyncKind::Initial)), shards, seed, quick());
+            let mut array = Array::new(
+                record(shape, 0, Some(SyncKind::Initial)),
+                shards,
+                seed,
+                quick(),
+            );
             {
                 // Drives come with whatever their last owner left.
                 let mut shared = array.shared.borrow_mut();
                 let mut random = Random(seed);
                 for disk in &mut shared.disks {
-                    disk.bytes.iter_mut().for_each(|byte| *byte = random.next() as u8);
+                    disk.bytes
+                        .iter_mut()
+                        .for_each(|byte| *byte = random.next() as u8);
                 }
             }
             let zeros = vec![0; MIB as usize / 2];
@@ -250,8 +319,16 @@ fn unreadable_blocks_are_reconstructed_and_written_back() {
             // What no client read, the scrub finds.
             array.scrub(false);
             let shared = array.shared.borrow();
-            assert!(shared.disks.iter().all(|disk| disk.bad.is_empty()), "{shape:?} {shards}");
-            assert!(!shared.events.iter().any(|event| matches!(event, Event::MemberFailed { .. })));
+            assert!(
+                shared.disks.iter().all(|disk| disk.bad.is_empty()),
+                "{shape:?} {shards}"
+            );
+            assert!(
+                !shared
+                    .events
+                    .iter()
+                    .any(|event| matches!(event, Event::MemberFailed { .. }))
+            );
         }
     }
 }
@@ -287,7 +364,11 @@ fn a_drive_is_replaced_while_it_serves() {
                 client.step(&mut array, 8);
             }
             let to = MemberId(shape.members);
-            let order = Command::Replace { volume: VolumeId(0), slot: Slot(1), to };
+            let order = Command::Replace {
+                volume: VolumeId(0),
+                slot: Slot(1),
+                to,
+            };
             assert_eq!(array.command(order), Ok(()));
             for _ in 0..300 {
                 client.step(&mut array, 8);
@@ -310,7 +391,12 @@ fn stop_flushes_marks_clean_and_refuses_what_comes_after() {
             client.step(&mut array, 8);
         }
         let dirty = |array: &Array| {
-            array.shared.borrow().disks.iter().all(|disk| disk.record.as_ref().is_some_and(|r| r.volumes[0].dirty))
+            array
+                .shared
+                .borrow()
+                .disks
+                .iter()
+                .all(|disk| disk.record.as_ref().is_some_and(|r| r.volumes[0].dirty))
         };
         assert_eq!(dirty(&array), shape.redundant(), "{shape:?}");
         client.drain(&mut array);
@@ -333,16 +419,37 @@ fn an_idle_volume_becomes_clean_and_dirty_again_before_the_next_write() {
     let mut array = Array::new(record(shape, 0, None), 2, 5, quick());
     array.write(0, 0, &[1; 4096]).unwrap();
     array.wait_ms(1000);
-    assert!(array.shared.borrow().disks.iter().all(|disk| !disk.record.as_ref().unwrap().volumes[0].dirty));
+    assert!(
+        array
+            .shared
+            .borrow()
+            .disks
+            .iter()
+            .all(|disk| !disk.record.as_ref().unwrap().volumes[0].dirty)
+    );
     // Metadata does not become durable: the write must not reach any member.
     array.shared.borrow_mut().hold_persists = true;
-    let before: Vec<Vec<u8>> = array.shared.borrow().disks.iter().map(|disk| disk.bytes.clone()).collect();
+    let before: Vec<Vec<u8>> = array
+        .shared
+        .borrow()
+        .disks
+        .iter()
+        .map(|disk| disk.bytes.clone())
+        .collect();
     let buffer = array.allocate(4096);
     array.fill(buffer, &[9; 4096]);
     let tag = array.submit(1, Operation::Write, 0, 4096, buffer);
     array.wait_ms(500);
     assert!(array.take_completion(tag).is_none());
-    assert!(array.shared.borrow().disks.iter().zip(&before).all(|(disk, before)| disk.bytes == *before));
+    assert!(
+        array
+            .shared
+            .borrow()
+            .disks
+            .iter()
+            .zip(&before)
+            .all(|(disk, before)| disk.bytes == *before)
+    );
     array.release_persists();
     assert_eq!(array.finish(tag), Ok(()));
 }
@@ -363,10 +470,23 @@ fn a_write_that_a_member_missed_waits_for_the_failed_mark() {
         // Planned when the failure was already known: it misses the member too.
         let second = array.submit(0, Operation::Write, 192 << 10, 192 << 10, buffer);
         array.wait_ms(300);
-        assert!(array.take_completion(first).is_none(), "acknowledged before the failed mark is durable");
-        assert!(array.take_completion(second).is_none(), "acknowledged before the failed mark is durable");
+        assert!(
+            array.take_completion(first).is_none(),
+            "acknowledged before the failed mark is durable"
+        );
+        assert!(
+            array.take_completion(second).is_none(),
+            "acknowledged before the failed mark is durable"
+        );
         // Half of the survivors have it: not enough.
-        assert!(array.read(0, 0, 4096).unwrap().iter().all(|&byte| byte == 7), "readable meanwhile");
+        assert!(
+            array
+                .read(0, 0, 4096)
+                .unwrap()
+                .iter()
+                .all(|&byte| byte == 7),
+            "readable meanwhile"
+        );
         array.release_persists();
         assert_eq!(array.finish(first), Ok(()));
         assert_eq!(array.finish(second), Ok(()));
@@ -389,20 +509,38 @@ fn two_lost_members_give_errors_and_never_wrong_bytes() {
     array.shared.borrow_mut().disks[1].gone = true;
     for offset in (0..shape.size_bytes).step_by(16 << 10) {
         match array.read(0, offset, 16 << 10) {
-            Ok(bytes) => assert_eq!(bytes, content[offset as usize..offset as usize + (16 << 10)]),
+            Ok(bytes) => assert_eq!(
+                bytes,
+                content[offset as usize..offset as usize + (16 << 10)]
+            ),
             Err(failure) => assert!(matches!(failure, Failure::Unrecoverable { .. })),
         }
     }
     assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
-    assert!(matches!(array.write(0, 0, &[3; 4096]), Err(Failure::Unrecoverable { .. })));
+    assert!(matches!(
+        array.write(0, 0, &[3; 4096]),
+        Err(Failure::Unrecoverable { .. })
+    ));
     // The second loss is not recorded: when the cable is back, the array can be started again.
-    assert_eq!(array.shards[0].engine.controller().unwrap().wanted().members[1].state, MemberState::Active);
+    assert_eq!(
+        array.shards[0]
+            .engine
+            .controller()
+            .unwrap()
+            .wanted()
+            .members[1]
+            .state,
+        MemberState::Active
+    );
 }
 
 #[test]
 fn a_hung_member_is_failed_at_its_deadline() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
-    let options = Options { member_deadline: Nanos(Nanos::SECOND.0), ..Options::default() };
+    let options = Options {
+        member_deadline: Nanos(Nanos::SECOND.0),
+        ..Options::default()
+    };
     let mut array = Array::new(record(shape, 0, None), 1, 5, options);
     array.write(0, 0, &[5; 8192]).unwrap();
     array.shared.borrow_mut().disks[1].hung = true;
@@ -421,11 +559,23 @@ fn a_hung_member_is_failed_at_its_deadline() {
 fn what_would_lose_data_is_refused() {
     let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
-    assert_eq!(array.command(Command::Remove(MemberId(0))), Err(Refused::WouldLoseData));
-    assert_eq!(array.command(Command::Fail(MemberId(9))), Err(Refused::NoSuch));
+    assert_eq!(
+        array.command(Command::Remove(MemberId(0))),
+        Err(Refused::WouldLoseData)
+    );
+    assert_eq!(
+        array.command(Command::Fail(MemberId(9))),
+        Err(Refused::NoSuch)
+    );
     assert_eq!(array.command(Command::Fail(MemberId(0))), Ok(()));
-    assert_eq!(array.command(Command::Fail(MemberId(1))), Err(Refused::WouldLoseData));
-    let scrub = Command::Scrub { volume: VolumeId(0), repair: false };
+    assert_eq!(
+        array.command(Command::Fail(MemberId(1))),
+        Err(Refused::WouldLoseData)
+    );
+    let scrub = Command::Scrub {
+        volume: VolumeId(0),
+        repair: false,
+    };
     assert_eq!(array.command(scrub), Err(Refused::Busy));
 }
 
@@ -434,7 +584,13 @@ fn misuse_is_answered_and_touches_nothing() {
     let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
     let buffer = array.allocate(65536);
-    for (offset, length) in [(0, 0), (1, 512), (0, 511), (shape.size_bytes, 512), (u64::MAX - 511, 512)] {
+    for (offset, length) in [
+        (0, 0),
+        (1, 512),
+        (0, 511),
+        (shape.size_bytes, 512),
+        (u64::MAX - 511, 512),
+    ] {
         let tag = array.submit(0, Operation::Read, offset, length, buffer);
         assert_eq!(array.finish(tag), Err(Failure::Misuse), "{offset}+{length}");
     }
@@ -451,8 +607,18 @@ fn a_hundred_times_more_requests_than_fit_are_all_answered() {
     let blocks = shape.size_bytes / 4096;
     let mut tags = 0u64;
     for at in 0..count {
-        let operation = if at % 3 == 0 { Operation::Write } else { Operation::Read };
-        array.submit((at % 2) as usize, operation, (at * 7 % blocks) * 4096, 4096, buffer);
+        let operation = if at % 3 == 0 {
+            Operation::Write
+        } else {
+            Operation::Read
+        };
+        array.submit(
+            (at % 2) as usize,
+            operation,
+            (at * 7 % blocks) * 4096,
+            4096,
+            buffer,
+        );
         tags += 1;
     }
     array.shared.borrow_mut().latency_ns = 0;
@@ -460,7 +626,12 @@ fn a_hundred_times_more_requests_than_fit_are_all_answered() {
     array.run_until(|array| {
         let mut shared = array.shared.borrow_mut();
         answered += shared.completions.len() as u64;
-        assert!(shared.completions.iter().all(|completion| completion.result.is_ok()));
+        assert!(
+            shared
+                .completions
+                .iter()
+                .all(|completion| completion.result.is_ok())
+        );
         shared.completions.clear();
         answered == tags
     });
@@ -486,7 +657,8 @@ fn sequential_small_writes_become_full_stripes() {
         flying.retain(|&tag| array.take_completion(tag).is_none());
     }
     let stats = *array.shards[0].engine.stats();
-    let ratio = (stats.member_write_bytes - before.member_write_bytes) as f64 / shape.size_bytes as f64;
+    let ratio =
+        (stats.member_write_bytes - before.member_write_bytes) as f64 / shape.size_bytes as f64;
     println!("member bytes written per client byte: {ratio:.3}");
     assert!(ratio < 2.0, "{ratio}");
     assert_eq!(array.read(0, 0, shape.size_bytes as u32).unwrap(), content);

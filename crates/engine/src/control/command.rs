@@ -13,18 +13,28 @@ impl Controller {
         match command {
             Command::Fail(member) => self.command_fail(member),
             Command::Remove(member) => self.command_remove(member),
-            Command::AddSpare { member, size_bytes, volatile_cache } => {
-                self.command_add_spare(member, size_bytes, volatile_cache)
-            }
+            Command::AddSpare {
+                member,
+                size_bytes,
+                volatile_cache,
+            } => self.command_add_spare(member, size_bytes, volatile_cache),
             Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
             Command::Scrub { volume, repair } => self.command_scrub(volume, repair),
             Command::CancelJob(volume) => {
                 self.known(volume)?;
-                if self.cancel_job(volume.0 as usize) { Ok(()) } else { Err(Refused::NoSuch) }
+                if self.cancel_job(volume.0 as usize) {
+                    Ok(())
+                } else {
+                    Err(Refused::NoSuch)
+                }
             }
             Command::Pause { volume, paused } => {
                 self.known(volume)?;
-                if self.pause_job(volume.0 as usize, paused) { Ok(()) } else { Err(Refused::NoSuch) }
+                if self.pause_job(volume.0 as usize, paused) {
+                    Ok(())
+                } else {
+                    Err(Refused::NoSuch)
+                }
             }
             Command::Rate(rate) => {
                 self.set_rate(rate);
@@ -39,11 +49,18 @@ impl Controller {
     }
 
     fn known(&self, volume: VolumeId) -> Result<(), Refused> {
-        if (volume.0 as usize) < self.record.volumes.len() { Ok(()) } else { Err(Refused::NoSuch) }
+        if (volume.0 as usize) < self.record.volumes.len() {
+            Ok(())
+        } else {
+            Err(Refused::NoSuch)
+        }
     }
 
     fn state(&self, member: MemberId) -> MemberState {
-        self.record.members.get(member.0 as usize).map_or(MemberState::Absent, |member| member.state)
+        self.record
+            .members
+            .get(member.0 as usize)
+            .map_or(MemberState::Absent, |member| member.state)
     }
 
     fn command_fail(&mut self, member: MemberId) -> Result<(), Refused> {
@@ -57,9 +74,9 @@ impl Controller {
                 Some(slot) => self.current_slots(volume).without(slot),
                 None => continue,
             };
-            let unsynced = volume.sync.is_some_and(|sync| {
-                !matches!(sync.kind, super::record::SyncKind::Rebuild(_))
-            });
+            let unsynced = volume
+                .sync
+                .is_some_and(|sync| !matches!(sync.kind, super::record::SyncKind::Rebuild(_)));
             let parity = volume.geometry.level == crate::layout::Level::Raid5;
             if !volume.geometry.survives(left) || (unsynced && parity) {
                 return Err(Refused::WouldLoseData);
@@ -96,7 +113,9 @@ impl Controller {
         volatile_cache: bool,
     ) -> Result<(), Refused> {
         let at = member.0 as usize;
-        if at >= CONTAINER_MEMBERS_MAX || self.state(member) != MemberState::Absent || self.failed.has(member)
+        if at >= CONTAINER_MEMBERS_MAX
+            || self.state(member) != MemberState::Absent
+            || self.failed.has(member)
         {
             return Err(Refused::NoSuch);
         }
@@ -106,17 +125,28 @@ impl Controller {
         while self.record.members.len() <= at {
             self.record.members.push(MemberRecord::ABSENT);
         }
-        self.record.members[at] =
-            MemberRecord { state: MemberState::Spare, size_bytes, volatile_cache };
+        self.record.members[at] = MemberRecord {
+            state: MemberState::Spare,
+            size_bytes,
+            volatile_cache,
+        };
         self.changed();
         self.view_changed();
         Ok(())
     }
 
-    fn command_replace(&mut self, volume: VolumeId, slot: Slot, to: MemberId) -> Result<(), Refused> {
+    fn command_replace(
+        &mut self,
+        volume: VolumeId,
+        slot: Slot,
+        to: MemberId,
+    ) -> Result<(), Refused> {
         self.known(volume)?;
         let at = volume.0 as usize;
-        let place = self.record.volumes[at].slots.get(slot.0 as usize).ok_or(Refused::NoSuch)?;
+        let place = self.record.volumes[at]
+            .slots
+            .get(slot.0 as usize)
+            .ok_or(Refused::NoSuch)?;
         let usable = place.current && place.member.is_some_and(|member| !self.failed.has(member));
         if self.state(to) != MemberState::Spare || !usable {
             return Err(Refused::NoSuch);
@@ -126,7 +156,13 @@ impl Controller {
         }
         let same = place.member;
         let places: alloc::vec::Vec<usize> = (0..self.record.volumes.len())
-            .filter(|&at| self.record.volumes[at].slots.get(slot.0 as usize).map(|s| s.member) == Some(same))
+            .filter(|&at| {
+                self.record.volumes[at]
+                    .slots
+                    .get(slot.0 as usize)
+                    .map(|s| s.member)
+                    == Some(same)
+            })
             .collect();
         if places.iter().any(|&at| self.has_job(at)) {
             return Err(Refused::Busy);
@@ -148,7 +184,11 @@ impl Controller {
         if self.has_job(at) || !whole || (repair && record.read_only) {
             return Err(Refused::Busy);
         }
-        let name = if repair { JobName::Repair } else { JobName::Check };
+        let name = if repair {
+            JobName::Repair
+        } else {
+            JobName::Check
+        };
         self.add_job(at, JobKind::Check { repair }, name);
         Ok(())
     }

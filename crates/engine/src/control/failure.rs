@@ -12,13 +12,21 @@ use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
 impl Controller {
     pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
-        let known = self.record.members.get(member.0 as usize).map(|member| member.state);
+        let known = self
+            .record
+            .members
+            .get(member.0 as usize)
+            .map(|member| member.state);
         let in_use = matches!(known, Some(MemberState::Active | MemberState::Spare));
         if self.failed.has(member) || !in_use {
             return;
         }
         self.failed.insert(member);
-        self.event(Event::MemberFailed { member, class, errno });
+        self.event(Event::MemberFailed {
+            member,
+            class,
+            errno,
+        });
         if let Some(next) = self.updater.lost(member, self.now) {
             self.persist(next);
         }
@@ -31,7 +39,11 @@ impl Controller {
         if on_record {
             self.mark_failed(member);
             let version = self.changed();
-            self.failures.push(PendingFailure { member, version, epoch });
+            self.failures.push(PendingFailure {
+                member,
+                version,
+                epoch,
+            });
         }
     }
 
@@ -39,7 +51,9 @@ impl Controller {
     /// volume goes on without the member.
     fn volume_loses(&mut self, at: usize, member: MemberId) -> bool {
         let volume = &self.record.volumes[at];
-        let Some(slot) = volume.slot_of(member) else { return false };
+        let Some(slot) = volume.slot_of(member) else {
+            return false;
+        };
         if !volume.slots[slot.0 as usize].current {
             // A drive that was only being filled: the volume loses nothing it had.
             return true;
@@ -63,7 +77,9 @@ impl Controller {
         for at in 0..self.record.volumes.len() {
             let failed = self.marks[at].failed;
             let volume = &mut self.record.volumes[at];
-            let Some(Slot(slot)) = volume.slot_of(member) else { continue };
+            let Some(Slot(slot)) = volume.slot_of(member) else {
+                continue;
+            };
             if !failed {
                 volume.slots[slot as usize].current = false;
             }
@@ -90,7 +106,9 @@ impl Controller {
         }
         self.failures.retain(|failure| !done.has(failure.member));
         self.announced.0 |= done.0;
-        self.outputs.push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
-        done.iter().for_each(|member| self.event(Event::FailureRecorded(member)));
+        self.outputs
+            .push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
+        done.iter()
+            .for_each(|member| self.event(Event::FailureRecorded(member)));
     }
 }

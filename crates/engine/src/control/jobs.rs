@@ -83,7 +83,13 @@ impl Jobs {
         };
         for (at, volume) in record.volumes.iter().enumerate() {
             if let Some(sync) = volume.sync {
-                jobs.add(at, &volume.geometry, kind_of(sync.kind), name_of(sync.kind), sync.done_bytes);
+                jobs.add(
+                    at,
+                    &volume.geometry,
+                    kind_of(sync.kind),
+                    name_of(sync.kind),
+                    sync.done_bytes,
+                );
             }
         }
         jobs
@@ -153,7 +159,9 @@ impl Jobs {
         (band, mismatches, failures): (u64, u64, u64),
     ) {
         let shards = self.shards as usize;
-        let Some(Some(job)) = self.jobs.get_mut(volume.0 as usize) else { return };
+        let Some(Some(job)) = self.jobs.get_mut(volume.0 as usize) else {
+            return;
+        };
         if job.view.id != id {
             return;
         }
@@ -161,7 +169,11 @@ impl Jobs {
         job.shard_bands[at] = job.shard_bands[at].max(band);
         job.mismatches[at] = mismatches;
         job.failures[at] = failures;
-        job.view.done_band = job.shard_bands[..shards].iter().copied().min().unwrap_or(band);
+        job.view.done_band = job.shard_bands[..shards]
+            .iter()
+            .copied()
+            .min()
+            .unwrap_or(band);
     }
 }
 
@@ -172,7 +184,10 @@ impl Job {
     }
 
     fn failure_count(&self) -> u64 {
-        self.failures.iter().map(|&count| if count == u64::MAX { 1 } else { count }).sum()
+        self.failures
+            .iter()
+            .map(|&count| if count == u64::MAX { 1 } else { count })
+            .sum()
     }
 }
 
@@ -203,7 +218,9 @@ impl Controller {
     }
 
     pub(super) fn pause_job(&mut self, at: usize, paused: bool) -> bool {
-        let Some(job) = &mut self.jobs.jobs[at] else { return false };
+        let Some(job) = &mut self.jobs.jobs[at] else {
+            return false;
+        };
         job.paused = paused;
         self.view_changed();
         true
@@ -219,7 +236,9 @@ impl Controller {
             return self.final_checkpoint();
         }
         self.fill_empty_slots();
-        let Some(at) = self.jobs.active else { return self.pick_job() };
+        let Some(at) = self.jobs.active else {
+            return self.pick_job();
+        };
         let Some(job) = &self.jobs.jobs[at] else {
             self.jobs.active = None;
             return;
@@ -246,8 +265,9 @@ impl Controller {
 
     /// Flushes what the job has written so far; only that much may be recorded afterwards.
     fn flush_for_checkpoint(&mut self, at: usize) {
-        self.jobs.flushed_bytes =
-            self.jobs.jobs[at].as_ref().map_or(0, |job| job.view.done_band * job.window_bytes);
+        self.jobs.flushed_bytes = self.jobs.jobs[at]
+            .as_ref()
+            .map_or(0, |job| job.view.done_band * job.window_bytes);
         let members = self.written_by(at);
         self.flush(members, FlushPurpose::Checkpoint);
     }
@@ -268,7 +288,9 @@ impl Controller {
         }
         let now = self.now;
         self.jobs.last_checkpoint = now;
-        let Some(job) = &mut self.jobs.jobs[at] else { return };
+        let Some(job) = &mut self.jobs.jobs[at] else {
+            return;
+        };
         job.started = true;
         job.started_at = now;
         let (volume, name) = (VolumeId(at as u8), job.name);
@@ -279,9 +301,10 @@ impl Controller {
     /// The drives that a job writes to: they are flushed before its progress counts.
     fn written_by(&self, at: usize) -> MemberSet {
         match self.jobs.kind(at) {
-            Some(JobKind::Rebuild(Slot(slot))) => {
-                self.record.volumes[at].slots[slot as usize].member.into_iter().collect()
-            }
+            Some(JobKind::Rebuild(Slot(slot))) => self.record.volumes[at].slots[slot as usize]
+                .member
+                .into_iter()
+                .collect(),
             Some(JobKind::Replace(_, to)) => [to].into_iter().collect(),
             Some(JobKind::Check { repair: false }) | None => MemberSet::default(),
             Some(JobKind::Sync | JobKind::Check { repair: true }) => self.record.active(),
@@ -298,7 +321,9 @@ impl Controller {
     /// The drives are flushed: what was done before is a safe place to start from.
     pub(super) fn checkpoint_flushed(&mut self, complete: bool) {
         self.jobs.last_checkpoint = self.now;
-        let Some(at) = self.jobs.active.filter(|_| complete) else { return };
+        let Some(at) = self.jobs.active.filter(|_| complete) else {
+            return;
+        };
         let done_bytes = self.jobs.flushed_bytes;
         if let Some(sync) = &mut self.record.volumes[at].sync {
             sync.done_bytes = done_bytes;
@@ -343,10 +368,17 @@ impl Controller {
     /// volume uses it any more.
     fn replaced(&mut self, at: usize, slot: Slot, to: MemberId) {
         let old = self.record.volumes[at].slots[slot.0 as usize].member;
-        self.record.volumes[at].slots[slot.0 as usize] = SlotRecord { member: Some(to), current: true };
+        self.record.volumes[at].slots[slot.0 as usize] = SlotRecord {
+            member: Some(to),
+            current: true,
+        };
         self.record.members[to.0 as usize].state = MemberState::Active;
         if let Some(old) = old
-            && self.record.volumes.iter().all(|volume| volume.slot_of(old).is_none())
+            && self
+                .record
+                .volumes
+                .iter()
+                .all(|volume| volume.slot_of(old).is_none())
         {
             self.record.members[old.0 as usize].state = MemberState::Absent;
         }
@@ -355,17 +387,29 @@ impl Controller {
 
     fn end_job(&mut self, at: usize, complete: bool) {
         self.jobs.active = None;
-        let Some(job) = self.jobs.jobs[at].take() else { return };
+        let Some(job) = self.jobs.jobs[at].take() else {
+            return;
+        };
         let volume = VolumeId(at as u8);
         let (mismatches, failures) = (job.mismatches.iter().sum(), job.failure_count());
-        self.event(Event::JobEnded { volume, job: job.name, complete, mismatches, failures });
+        self.event(Event::JobEnded {
+            volume,
+            job: job.name,
+            complete,
+            mismatches,
+            failures,
+        });
         if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
             // Do not begin again by itself: the same block would stop it at the same place.
             self.record.volumes[at].sync = None;
             let target = self.record.volumes[at].slots[slot as usize].member;
             if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
                 self.record.volumes[at].slots[slot as usize].member = None;
-                let unused = self.record.volumes.iter().all(|volume| volume.slot_of(target).is_none());
+                let unused = self
+                    .record
+                    .volumes
+                    .iter()
+                    .all(|volume| volume.slot_of(target).is_none());
                 if unused {
                     self.record.members[target.0 as usize].state = MemberState::Failed;
                     self.failed.insert(target);
@@ -414,7 +458,12 @@ impl Controller {
             return;
         }
         for at in 0..self.record.volumes.len() {
-            if self.record.volumes.iter().any(|volume| volume.sync.is_some()) {
+            if self
+                .record
+                .volumes
+                .iter()
+                .any(|volume| volume.sync.is_some())
+            {
                 // One migration at a time per drive set.
                 return;
             }
@@ -422,9 +471,15 @@ impl Controller {
             if self.has_job(at) || self.marks[at].failed || volume.read_only {
                 continue;
             }
-            let Some(slot) = volume.slots.iter().position(|slot| !slot.current) else { continue };
-            let present = volume.slots[slot].member.filter(|&member| !self.failed.has(member));
-            let Some(member) = present.or_else(|| self.take_spare(at, slot)) else { continue };
+            let Some(slot) = volume.slots.iter().position(|slot| !slot.current) else {
+                continue;
+            };
+            let present = volume.slots[slot]
+                .member
+                .filter(|&member| !self.failed.has(member));
+            let Some(member) = present.or_else(|| self.take_spare(at, slot)) else {
+                continue;
+            };
             self.begin_rebuild(at, Slot(slot as u8), member);
         }
     }
@@ -446,27 +501,47 @@ impl Controller {
             // Volumes of a container span the same drives in the same slots.
             let place = &mut volume.slots[slot];
             if !place.current && place.member == old {
-                *place = SlotRecord { member: Some(spare), current: false };
+                *place = SlotRecord {
+                    member: Some(spare),
+                    current: false,
+                };
             }
         }
         let volume = VolumeId(at as u8);
-        self.event(Event::SpareActivated { volume, slot: Slot(slot as u8), member: spare });
+        self.event(Event::SpareActivated {
+            volume,
+            slot: Slot(slot as u8),
+            member: spare,
+        });
         Some(spare)
     }
 
     /// What a drive must have room for: the end of the last volume, and the metadata behind it.
     pub(super) fn needed_bytes(&self) -> u64 {
         let end = |shape: &Geometry| shape.start_bytes + shape.component_bytes;
-        let data = self.record.volumes.iter().map(|volume| end(&volume.geometry)).max().unwrap_or(0);
+        let data = self
+            .record
+            .volumes
+            .iter()
+            .map(|volume| end(&volume.geometry))
+            .max()
+            .unwrap_or(0);
         data + METADATA_RESERVE_BYTES
     }
 
     fn begin_rebuild(&mut self, at: usize, slot: Slot, member: MemberId) {
         let volume = &mut self.record.volumes[at];
-        volume.slots[slot.0 as usize] = SlotRecord { member: Some(member), current: false };
-        volume.sync = Some(SyncRecord { kind: SyncKind::Rebuild(slot), done_bytes: 0 });
+        volume.slots[slot.0 as usize] = SlotRecord {
+            member: Some(member),
+            current: false,
+        };
+        volume.sync = Some(SyncRecord {
+            kind: SyncKind::Rebuild(slot),
+            done_bytes: 0,
+        });
         let shape = volume.geometry;
-        self.jobs.add(at, &shape, JobKind::Rebuild(slot), JobName::Rebuild, 0);
+        self.jobs
+            .add(at, &shape, JobKind::Rebuild(slot), JobName::Rebuild, 0);
         self.changed();
         self.view_changed();
     }

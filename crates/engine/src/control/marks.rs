@@ -48,7 +48,12 @@ impl VolumeMarks {
             (true, false) => Mark::Clean,
         };
         let failed = !volume.geometry.survives(volume.current_slots());
-        VolumeMarks { mark, intent: false, busy: 0, failed }
+        VolumeMarks {
+            mark,
+            intent: false,
+            busy: 0,
+            failed,
+        }
     }
 
     pub fn set_idle(&mut self, shard: ShardId, idle: bool) {
@@ -89,7 +94,10 @@ impl Controller {
                 // Every shard counts as busy until it has had its chance to write and says otherwise.
                 self.marks[at].busy = (1 << self.shards) - 1;
                 self.view_changed();
-                self.event(Event::DirtyMark { volume, dirty: true });
+                self.event(Event::DirtyMark {
+                    volume,
+                    dirty: true,
+                });
             }
             Mark::Dirty if self.may_clean(at) => {
                 self.marks[at].intent = false;
@@ -107,7 +115,10 @@ impl Controller {
             Mark::Cleaning(version) if self.updater.has(version) => {
                 self.marks[at].mark = Mark::Clean;
                 self.moved = true;
-                self.event(Event::DirtyMark { volume, dirty: false });
+                self.event(Event::DirtyMark {
+                    volume,
+                    dirty: false,
+                });
             }
             _ => {}
         }

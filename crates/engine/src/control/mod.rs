@@ -27,7 +27,9 @@ use alloc::vec::Vec;
 use jobs::Jobs;
 use marks::{Mark, VolumeMarks};
 use message::Message;
-use record::{ContainerView, JobView, MemberSet, MemberState, Record, SyncKind, VolumeRecord, VolumeView};
+use record::{
+    ContainerView, JobView, MemberSet, MemberState, Record, SyncKind, VolumeRecord, VolumeView,
+};
 use update::Updater;
 
 /// What the controller wants done.
@@ -126,7 +128,8 @@ impl Controller {
     pub(crate) fn start(&mut self, now: Nanos) {
         self.now = now;
         if !self.announced.is_empty() {
-            self.outputs.push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
+            self.outputs
+                .push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
         }
         self.stale_view = true;
     }
@@ -158,7 +161,9 @@ impl Controller {
     /// Whether a volume has lost more members than it survives.
     #[must_use]
     pub fn is_failed(&self, volume: VolumeId) -> bool {
-        self.marks.get(volume.0 as usize).is_some_and(|marks| marks.failed)
+        self.marks
+            .get(volume.0 as usize)
+            .is_some_and(|marks| marks.failed)
     }
 
     /// The background job of a volume, with its number of bands.
@@ -180,7 +185,11 @@ impl Controller {
     pub(crate) fn tick(&mut self, now: Nanos) {
         self.now = now;
         self.moved = true;
-        for member in self.updater.overdue(now, self.options.member_deadline).iter() {
+        for member in self
+            .updater
+            .overdue(now, self.options.member_deadline)
+            .iter()
+        {
             self.member_failed(member, crate::policy::ErrorClass::Path, 110);
         }
     }
@@ -194,18 +203,34 @@ impl Controller {
                     marks.intent = true;
                 }
             }
-            Message::Idle { shard, volume, idle } => {
+            Message::Idle {
+                shard,
+                volume,
+                idle,
+            } => {
                 if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
                     marks.set_idle(shard, idle);
                 }
             }
-            Message::MemberFailed { member, class, errno } => self.member_failed(member, class, errno),
+            Message::MemberFailed {
+                member,
+                class,
+                errno,
+            } => self.member_failed(member, class, errno),
             Message::EpochConfirmed { shard, epoch } => {
                 let confirmed = &mut self.confirmed[shard.0 as usize];
                 *confirmed = (*confirmed).max(epoch);
             }
-            Message::Progress { shard, volume, job, band, mismatches, failures } => {
-                self.jobs.progress(shard, volume, job, (band, mismatches, failures));
+            Message::Progress {
+                shard,
+                volume,
+                job,
+                band,
+                mismatches,
+                failures,
+            } => {
+                self.jobs
+                    .progress(shard, volume, job, (band, mismatches, failures));
             }
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {
@@ -236,14 +261,17 @@ impl Controller {
         if self.stale_view {
             self.publish();
         }
-        let live = self.record.live();
-        if let Some(members) = self.updater.run(&mut self.record, live, now) {
+        // Spares carry a record of their own; it does not change.
+        let active = self.record.active();
+        if let Some(members) = self.updater.run(&mut self.record, active, now) {
             self.persist(members);
         }
     }
 
     fn persist(&mut self, members: MemberSet) {
-        members.iter().for_each(|member| self.outputs.push_back(Output::Persist(member)));
+        members
+            .iter()
+            .for_each(|member| self.outputs.push_back(Output::Persist(member)));
     }
 
     pub(crate) fn persisted(
@@ -292,7 +320,8 @@ impl Controller {
         self.stale_view = false;
         self.epoch += 1;
         let view = Arc::new(self.view());
-        self.outputs.push_back(Output::Broadcast(Message::View(view)));
+        self.outputs
+            .push_back(Output::Broadcast(Message::View(view)));
     }
 
     fn view(&self) -> ContainerView {
@@ -301,8 +330,15 @@ impl Controller {
             .filter(|(_, member)| member.volatile_cache)
             .map(|(id, _)| MemberId(id))
             .collect();
-        let volumes = (0..self.record.volumes.len()).map(|at| self.volume_view(at)).collect();
-        ContainerView { epoch: self.epoch, volumes, failed: self.failed, volatile }
+        let volumes = (0..self.record.volumes.len())
+            .map(|at| self.volume_view(at))
+            .collect();
+        ContainerView {
+            epoch: self.epoch,
+            volumes,
+            failed: self.failed,
+            volatile,
+        }
     }
 
     fn volume_view(&self, at: usize) -> VolumeView {
@@ -333,9 +369,15 @@ impl Controller {
     /// Slots whose drive is current and has not failed.
     fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
         let lost = |slot: &Slot| {
-            volume.slots[slot.0 as usize].member.is_none_or(|member| self.failed.has(member))
+            volume.slots[slot.0 as usize]
+                .member
+                .is_none_or(|member| self.failed.has(member))
         };
-        volume.current_slots().iter().filter(|slot| !lost(slot)).fold(SlotSet(0), SlotSet::with)
+        volume
+            .current_slots()
+            .iter()
+            .filter(|slot| !lost(slot))
+            .fold(SlotSet(0), SlotSet::with)
     }
 
     fn flush(&mut self, members: MemberSet, purpose: FlushPurpose) {
@@ -343,11 +385,16 @@ impl Controller {
         self.next_ticket += 1;
         self.flush = Some((self.next_ticket, purpose));
         let live = MemberSet(members.0 & !self.failed.0);
-        self.outputs.push_back(Output::Flush { ticket: self.next_ticket, members: live });
+        self.outputs.push_back(Output::Flush {
+            ticket: self.next_ticket,
+            members: live,
+        });
     }
 
     fn flushed(&mut self, ticket: u32, failed: MemberSet) {
-        let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else { return };
+        let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else {
+            return;
+        };
         // The shard has already reported members that failed to flush; without them the rest counts.
         let complete = failed.is_empty();
         match purpose {

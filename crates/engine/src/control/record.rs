@@ -55,7 +55,9 @@ impl MemberSet {
 
     /// The members in ascending order.
     pub fn iter(self) -> impl Iterator<Item = MemberId> {
-        (0..128).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| MemberId(bit as u8))
+        (0..128)
+            .filter(move |bit| self.0 >> bit & 1 == 1)
+            .map(|bit| MemberId(bit as u8))
     }
 }
 
@@ -93,8 +95,11 @@ pub struct MemberRecord {
 
 impl MemberRecord {
     /// No drive.
-    pub const ABSENT: MemberRecord =
-        MemberRecord { state: MemberState::Absent, size_bytes: 0, volatile_cache: false };
+    pub const ABSENT: MemberRecord = MemberRecord {
+        state: MemberState::Absent,
+        size_bytes: 0,
+        volatile_cache: false,
+    };
 }
 
 /// Kinds of background work whose progress the metadata keeps.
@@ -145,15 +150,24 @@ impl VolumeRecord {
     /// Slots with a drive whose content is current.
     #[must_use]
     pub fn current_slots(&self) -> SlotSet {
-        (0u8..).zip(&self.slots).fold(SlotSet(0), |set, (slot, record)| {
-            if record.current && record.member.is_some() { set.with(Slot(slot)) } else { set }
-        })
+        (0u8..)
+            .zip(&self.slots)
+            .fold(SlotSet(0), |set, (slot, record)| {
+                if record.current && record.member.is_some() {
+                    set.with(Slot(slot))
+                } else {
+                    set
+                }
+            })
     }
 
     /// The slot that `member` serves.
     #[must_use]
     pub fn slot_of(&self, member: MemberId) -> Option<Slot> {
-        self.slots.iter().position(|slot| slot.member == Some(member)).map(|slot| Slot(slot as u8))
+        self.slots
+            .iter()
+            .position(|slot| slot.member == Some(member))
+            .map(|slot| Slot(slot as u8))
     }
 }
 
@@ -169,16 +183,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Drives that carry metadata and are alive.
-    #[must_use]
-    pub fn live(&self) -> MemberSet {
-        (0u8..)
-            .zip(&self.members)
-            .filter(|(_, member)| matches!(member.state, MemberState::Active | MemberState::Spare))
-            .map(|(id, _)| MemberId(id))
-            .collect()
-    }
-
     /// Drives that hold data of a volume and are alive.
     #[must_use]
     pub fn active(&self) -> MemberSet {

@@ -26,7 +26,12 @@ pub(crate) struct Updater {
 
 impl Updater {
     pub fn new(record: Record) -> Updater {
-        Updater { version: 0, durable: 0, snapshot: record, update: None }
+        Updater {
+            version: 0,
+            durable: 0,
+            snapshot: record,
+            update: None,
+        }
     }
 
     /// Notes that the record differs from what is durable.
@@ -58,7 +63,12 @@ impl Updater {
         let first_count = live.count().div_ceil(2) as usize;
         let first: MemberSet = live.iter().take(first_count).collect();
         let rest = MemberSet(live.0 & !first.0);
-        self.update = Some(Update { version: self.version, waiting: first, rest, since: now });
+        self.update = Some(Update {
+            version: self.version,
+            waiting: first,
+            rest,
+            since: now,
+        });
         self.settle(now).or(Some(first))
     }
 
@@ -105,7 +115,11 @@ mod tests {
     use alloc::vec::Vec;
 
     fn record() -> Record {
-        Record { generation: 7, members: Vec::new(), volumes: Vec::new() }
+        Record {
+            generation: 7,
+            members: Vec::new(),
+            volumes: Vec::new(),
+        }
     }
 
     #[test]
@@ -113,12 +127,17 @@ mod tests {
         let mut updater = Updater::new(record());
         let mut record = record();
         let version = updater.changed();
-        let first = updater.run(&mut record, MemberSet(0b1_1111), Nanos(0)).unwrap();
+        let first = updater
+            .run(&mut record, MemberSet(0b1_1111), Nanos(0))
+            .unwrap();
         assert_eq!(first, MemberSet(0b111));
         assert_eq!(record.generation, 8);
         assert_eq!(updater.answered(MemberId(0), Nanos(1)), None);
         assert_eq!(updater.answered(MemberId(2), Nanos(1)), None);
-        assert_eq!(updater.answered(MemberId(1), Nanos(1)), Some(MemberSet(0b1_1000)));
+        assert_eq!(
+            updater.answered(MemberId(1), Nanos(1)),
+            Some(MemberSet(0b1_1000))
+        );
         assert!(!updater.has(version));
         assert_eq!(updater.answered(MemberId(3), Nanos(1)), None);
         assert_eq!(updater.lost(MemberId(4), Nanos(1)), None);
@@ -132,7 +151,11 @@ mod tests {
         updater.changed();
         updater.run(&mut record, MemberSet(0b1), Nanos(0)).unwrap();
         let second = updater.changed();
-        assert_eq!(updater.run(&mut record, MemberSet(0b1), Nanos(0)), None, "one at a time");
+        assert_eq!(
+            updater.run(&mut record, MemberSet(0b1), Nanos(0)),
+            None,
+            "one at a time"
+        );
         updater.answered(MemberId(0), Nanos(0));
         assert!(!updater.has(second) && !updater.is_durable());
         assert!(updater.run(&mut record, MemberSet(0b1), Nanos(0)).is_some());
@@ -144,7 +167,9 @@ mod tests {
     fn a_member_lost_while_it_waits_its_turn_is_left_out() {
         let mut updater = Updater::new(record());
         updater.changed();
-        updater.run(&mut record(), MemberSet(0b11), Nanos(0)).unwrap();
+        updater
+            .run(&mut record(), MemberSet(0b11), Nanos(0))
+            .unwrap();
         assert_eq!(updater.lost(MemberId(1), Nanos(0)), None);
         assert_eq!(updater.answered(MemberId(0), Nanos(0)), None);
         assert!(updater.is_durable());
@@ -154,7 +179,9 @@ mod tests {
     fn silence_is_noticed() {
         let mut updater = Updater::new(record());
         updater.changed();
-        updater.run(&mut record(), MemberSet(0b1), Nanos(5)).unwrap();
+        updater
+            .run(&mut record(), MemberSet(0b1), Nanos(5))
+            .unwrap();
         assert!(updater.overdue(Nanos(14), Nanos(10)).is_empty());
         assert_eq!(updater.overdue(Nanos(16), Nanos(10)), MemberSet(0b1));
     }

@@ -94,7 +94,11 @@ impl MemoryWorld {
         }
         let (from, length) = (pending.io.offset_bytes, pending.io.length_bytes);
         let overlaps = |&(low, high): &(u64, u64)| low < from + length && from < high;
-        assert!(from + length <= disk.bytes.len() as u64, "I/O past the end of member {:?}", pending.io);
+        assert!(
+            from + length <= disk.bytes.len() as u64,
+            "I/O past the end of member {:?}",
+            pending.io
+        );
         match pending.io.kind {
             StepKind::Read => {
                 if disk.bad.iter().any(overlaps) {
@@ -111,7 +115,8 @@ impl MemoryWorld {
             StepKind::Write { .. } => {
                 let mut at = from as usize;
                 for segment in &pending.memory {
-                    let (source, count) = (segment.buffer.0 as usize, segment.length_bytes as usize);
+                    let (source, count) =
+                        (segment.buffer.0 as usize, segment.length_bytes as usize);
                     disk.bytes[at..at + count].copy_from_slice(&memory[source..source + count]);
                     at += count;
                 }
@@ -149,7 +154,10 @@ impl World for MemoryWorld {
             if due {
                 let pending = self.pending.swap_remove(at);
                 let result = MemoryWorld::carry_out(&mut shared, &pending);
-                inputs.push(Input::Done { token: pending.token, result });
+                inputs.push(Input::Done {
+                    token: pending.token,
+                    result,
+                });
             } else {
                 at += 1;
             }
@@ -161,11 +169,21 @@ impl World for MemoryWorld {
         let latency = shared.latency_ns;
         let due = shared.now + shared.random.below(latency + 1);
         let memory: Vec<Segment> = memory.collect();
-        self.pending.push(Pending { due, token: io.token, io, memory, cancelled: false });
+        self.pending.push(Pending {
+            due,
+            token: io.token,
+            io,
+            memory,
+            cancelled: false,
+        });
     }
 
     fn cancel(&mut self, token: Token) {
-        for pending in self.pending.iter_mut().filter(|pending| pending.token == token) {
+        for pending in self
+            .pending
+            .iter_mut()
+            .filter(|pending| pending.token == token)
+        {
             pending.cancelled = true;
         }
     }
@@ -175,7 +193,10 @@ impl World for MemoryWorld {
         let mut shared = self.shared.borrow_mut();
         for source in sources {
             let from = source.buffer.0 as usize;
-            for (into, byte) in sum.iter_mut().zip(&shared.memory[from..from + length_bytes as usize]) {
+            for (into, byte) in sum
+                .iter_mut()
+                .zip(&shared.memory[from..from + length_bytes as usize])
+            {
                 *into ^= byte;
             }
         }
@@ -187,7 +208,10 @@ impl World for MemoryWorld {
         let shared = self.shared.borrow();
         for source in sources {
             let from = source.buffer.0 as usize;
-            for (into, byte) in sum.iter_mut().zip(&shared.memory[from..from + length_bytes as usize]) {
+            for (into, byte) in sum
+                .iter_mut()
+                .zip(&shared.memory[from..from + length_bytes as usize])
+            {
                 *into ^= byte;
             }
         }
@@ -206,7 +230,11 @@ impl World for MemoryWorld {
         let mut shared = self.shared.borrow_mut();
         let disk = &mut shared.disks[member.0 as usize];
         let gone = disk.gone;
-        let result = if gone { Err(MemberError::from_errno(6)) } else { Ok(()) };
+        let result = if gone {
+            Err(MemberError::from_errno(6))
+        } else {
+            Ok(())
+        };
         if !gone {
             disk.record = Some(record.clone());
         }
@@ -243,7 +271,11 @@ const PAYLOAD_BYTES: u64 = 16 * MIB;
 const SCRATCH_BYTES: u64 = 16 * MIB;
 
 pub fn geometry(level: Level, members: u8, chunk_bytes: u32, rows: u64) -> Geometry {
-    let chunk = if level == Level::Raid1 { MIB as u32 } else { chunk_bytes };
+    let chunk = if level == Level::Raid1 {
+        MIB as u32
+    } else {
+        chunk_bytes
+    };
     let mut shape = Geometry {
         level,
         members,
@@ -259,20 +291,34 @@ pub fn geometry(level: Level, members: u8, chunk_bytes: u32, rows: u64) -> Geome
 
 pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
     let disk_bytes = shape.start_bytes + shape.component_bytes + 4 * MIB;
-    let drive = |state| MemberRecord { state, size_bytes: disk_bytes, volatile_cache: true };
+    let drive = |state| MemberRecord {
+        state,
+        size_bytes: disk_bytes,
+        volatile_cache: true,
+    };
     let mut members = vec![drive(MemberState::Active); shape.members as usize];
     members.extend(vec![drive(MemberState::Spare); spares as usize]);
     let slots = (0..shape.members)
-        .map(|slot| SlotRecord { member: Some(MemberId(slot)), current: true })
+        .map(|slot| SlotRecord {
+            member: Some(MemberId(slot)),
+            current: true,
+        })
         .collect();
     let volume = VolumeRecord {
         geometry: shape,
         read_only: false,
         dirty: false,
         slots,
-        sync: sync.map(|kind| SyncRecord { kind, done_bytes: 0 }),
+        sync: sync.map(|kind| SyncRecord {
+            kind,
+            done_bytes: 0,
+        }),
     };
-    Record { generation: 1, members, volumes: vec![volume] }
+    Record {
+        generation: 1,
+        members,
+        volumes: vec![volume],
+    }
 }
 
 impl Array {
@@ -320,7 +366,10 @@ impl Array {
                 shard: ShardId(shard),
                 shards,
                 record: record.clone(),
-                scratch: (Buffer(scratch_from + SCRATCH_BYTES * u64::from(shard)), SCRATCH_BYTES),
+                scratch: (
+                    Buffer(scratch_from + SCRATCH_BYTES * u64::from(shard)),
+                    SCRATCH_BYTES,
+                ),
                 zeros: Buffer(zeros),
                 options,
             };
@@ -333,13 +382,24 @@ impl Array {
             Shard::new(Engine::new(setup, Nanos(1)), world)
         };
         let shards = (0..shards).map(make).collect();
-        Array { shards, shared, shape, next_tag: 1, payload_from, payload_next: 0 }
+        Array {
+            shards,
+            shared,
+            shape,
+            next_tag: 1,
+            payload_from,
+            payload_next: 0,
+        }
     }
 
     /// One turn of every shard, in random order, and a little time.
     pub fn turn(&mut self) -> bool {
         let mut busy = false;
-        let first = self.shared.borrow_mut().random.below(self.shards.len() as u64) as usize;
+        let first = self
+            .shared
+            .borrow_mut()
+            .random
+            .below(self.shards.len() as u64) as usize;
         for offset in 0..self.shards.len() {
             let at = (first + offset) % self.shards.len();
             busy |= self.shards[at].turn();
@@ -358,7 +418,10 @@ impl Array {
             self.turn();
         }
         let events = &self.shared.borrow().events;
-        panic!("nothing came of it; events: {:?}", &events[events.len().saturating_sub(20)..]);
+        panic!(
+            "nothing came of it; events: {:?}",
+            &events[events.len().saturating_sub(20)..]
+        );
     }
 
     pub fn wait_ms(&mut self, milliseconds: u64) {
@@ -379,7 +442,14 @@ impl Array {
         Buffer(at)
     }
 
-    pub fn submit(&mut self, shard: usize, operation: Operation, offset: u64, length: u32, buffer: Buffer) -> u64 {
+    pub fn submit(
+        &mut self,
+        shard: usize,
+        operation: Operation,
+        offset: u64,
+        length: u32,
+        buffer: Buffer,
+    ) -> u64 {
         self.submit_to(shard, VolumeId(0), operation, offset, length, buffer, false)
     }
 
@@ -406,13 +476,18 @@ impl Array {
             buffer,
         };
         let now = Nanos(self.shared.borrow().now);
-        self.shards[shard].engine.handle(Input::Request(request), now);
+        self.shards[shard]
+            .engine
+            .handle(Input::Request(request), now);
         tag
     }
 
     pub fn take_completion(&mut self, tag: u64) -> Option<Result<(), Failure>> {
         let mut shared = self.shared.borrow_mut();
-        let at = shared.completions.iter().position(|completion| completion.tag == tag)?;
+        let at = shared
+            .completions
+            .iter()
+            .position(|completion| completion.tag == tag)?;
         Some(shared.completions.swap_remove(at).result)
     }
 
@@ -449,10 +524,18 @@ impl Array {
         self.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
         let mut answer = None;
         self.run_until(|array| {
-            answer = array.shared.borrow().events.iter().find_map(|event| match event {
-                Event::Answered { ticket: answered, result } if *answered == ticket => Some(*result),
-                _ => None,
-            });
+            answer = array
+                .shared
+                .borrow()
+                .events
+                .iter()
+                .find_map(|event| match event {
+                    Event::Answered {
+                        ticket: answered,
+                        result,
+                    } if *answered == ticket => Some(*result),
+                    _ => None,
+                });
             answer.is_some()
         });
         answer.unwrap()
@@ -475,13 +558,26 @@ impl Array {
     /// Scrubs and returns the number of stripes that do not match.
     pub fn scrub(&mut self, repair: bool) -> u64 {
         self.shared.borrow_mut().events.clear();
-        self.command(Command::Scrub { volume: VolumeId(0), repair }).expect("scrub starts");
+        self.command(Command::Scrub {
+            volume: VolumeId(0),
+            repair,
+        })
+        .expect("scrub starts");
         let mut found = None;
         self.run_until(|array| {
-            found = array.shared.borrow().events.iter().find_map(|event| match event {
-                Event::JobEnded { complete, mismatches, .. } => Some((*complete, *mismatches)),
-                _ => None,
-            });
+            found = array
+                .shared
+                .borrow()
+                .events
+                .iter()
+                .find_map(|event| match event {
+                    Event::JobEnded {
+                        complete,
+                        mismatches,
+                        ..
+                    } => Some((*complete, *mismatches)),
+                    _ => None,
+                });
             found.is_some()
         });
         let (complete, mismatches) = found.unwrap();
@@ -490,6 +586,8 @@ impl Array {
     }
 
     pub fn wait_for_job(&mut self) {
-        self.run_until(|array| array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. })));
+        self.run_until(|array| {
+            array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. }))
+        });
     }
 }

@@ -1,0 +1,37 @@
+# Short names for the scripts, which say at their tops what they do. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test fast e2e fuzz lint dependencies clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what the build, the demo and the tests need and this machine lacks
+	@scripts/setup.sh test
+
+build: ## the release binary, target/release/fullstripe
+	@scripts/build.sh
+
+demo: ## build and run the demonstration (options in ARGS)
+	@scripts/demo.sh $(ARGS)
+
+test: ## every test, the end-to-end tests included
+	@scripts/test.sh
+
+fast: ## the modules' own tests only
+	@scripts/test.sh fast
+
+e2e: ## the end-to-end tests only: the built binary with real clients and file systems
+	@scripts/test.sh e2e
+
+fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
+	@scripts/fuzz.sh $(SECONDS)
+
+lint: ## formatting, clippy and the repository's own rules
+	@scripts/lint.sh
+
+dependencies: ## licences, sources and forbidden or doubled dependencies
+	@scripts/dependencies.sh
+
+clean: ## remove what was built
+	@scripts/clean.sh

@@ -1,0 +1,293 @@
+//! Payload memory: one large mapping that the kernel may know in advance.
+//!
+//! All payload of a process lives in one [`Arena`], so that it can be locked, pre-faulted, backed by huge
+//! pages and registered with every ring once, and so that a [`Buffer`] can be checked by two comparisons.
+//! A buffer is the plain address of its first byte. Shards share the arena and divide it: each has its
+//! own [`Pool`] over a part.
+//!
+//! Arena memory is shared with the kernel and between threads, so it is never lent as a slice; bytes are
+//! copied in and out. Two parties that use the same bytes at the same time get torn data, as they would
+//! from a drive; the engine's range locks see to it that they do not.
+
+mod pool;
+
+pub use pool::Pool;
+
+use engine::units::Buffer;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Arenas start on and grow in units of the processor's huge page.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// What is asked of an arena.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaOptions {
+    /// Size; rounded up to 2 MiB.
+    pub length_bytes: usize,
+    /// Touch every page now instead of at its first use.
+    pub prefault: bool,
+    /// Keep the memory out of reach of the swapper; needs `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`.
+    pub lock: bool,
+}
+
+/// What the operating system granted.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaReport {
+    /// Whether transparent huge pages were accepted for the mapping.
+    pub huge_pages: bool,
+    /// Whether the memory is locked; `Err` holds the errno, `Ok(false)` means nobody asked.
+    pub locked: Result<bool, i32>,
+}
+
+/// The mapping could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot map {length_bytes} bytes of payload memory: {error}; give it a smaller size or free memory"
+)]
+pub struct ArenaError {
+    length_bytes: usize,
+    error: Errno,
+}
+
+/// One anonymous, zero-filled mapping. See the module's prose.
+#[derive(Debug)]
+pub struct Arena {
+    base: NonNull<u8>,
+    length_bytes: usize,
+    report: ArenaReport,
+}
+
+// SAFETY: the arena is an address range. Its bytes are reached only by copies through raw pointers, never
+// by references, and the module's prose states what concurrent copies mean.
+unsafe impl Send for Arena {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Maps an arena.
+    ///
+    /// # Errors
+    ///
+    /// [`ArenaError`] when the address space, or the memory to pre-fault it, is not there. A refused
+    /// lock or huge page is no error; see [`Arena::report`].
+    pub fn new(options: ArenaOptions) -> Result<Arc<Arena>, ArenaError> {
+        let failed = |error| ArenaError {
+            length_bytes: options.length_bytes,
+            error,
+        };
+        let length_bytes = options
+            .length_bytes
+            .max(1)
+            .checked_next_multiple_of(HUGE_PAGE_BYTES)
+            .ok_or_else(|| failed(Errno::NOMEM))?;
+        let base = map_aligned(length_bytes).map_err(failed)?;
+        let mut arena = Arena {
+            base,
+            length_bytes,
+            report: ArenaReport {
+                huge_pages: false,
+                locked: Ok(false),
+            },
+        };
+        let address = base.as_ptr().cast();
+        // SAFETY: advice and locks on a mapping that we own; none of them changes its content.
+        unsafe {
+            arena.report.huge_pages =
+                rustix::mm::madvise(address, length_bytes, Advice::LinuxHugepage).is_ok();
+            if options.prefault {
+                match rustix::mm::madvise(address, length_bytes, Advice::LinuxPopulateWrite) {
+                    Ok(()) => {}
+                    // Kernels before 5.14 do not know the advice.
+                    Err(Errno::INVAL) => arena.touch_every_page(),
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            if options.lock {
+                arena.report.locked = rustix::mm::mlock(address, length_bytes)
+                    .map(|()| true)
+                    .map_err(|error| error.raw_os_error());
+            }
+        }
+        Ok(Arc::new(arena))
+    }
+
+    /// What the operating system granted.
+    #[must_use]
+    pub fn report(&self) -> ArenaReport {
+        self.report
+    }
+
+    /// The first byte.
+    #[must_use]
+    pub fn start(&self) -> Buffer {
+        Buffer(self.base.as_ptr() as u64)
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn length_bytes(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// Whether all of `length_bytes` from `buffer` on lie in the arena.
+    #[must_use]
+    #[inline]
+    pub fn holds(&self, buffer: Buffer, length_bytes: u64) -> bool {
+        let offset = buffer.0.wrapping_sub(self.base.as_ptr() as u64);
+        let end = offset.checked_add(length_bytes);
+        end.is_some_and(|end| end <= self.length_bytes as u64)
+    }
+
+    /// Copies bytes out of the arena.
+    ///
+    /// # Panics
+    ///
+    /// When the range is not in the arena; buffers come from pools over the arena.
+    pub fn read(&self, from: Buffer, into: &mut [u8]) {
+        let from = self.pointer(from, into.len() as u64);
+        // SAFETY: `pointer` has checked the range, and a slice outside cannot overlap a private mapping
+        // that is never lent.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies bytes into the arena.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`].
+    pub fn write(&self, to: Buffer, from: &[u8]) {
+        let to = self.pointer(to, from.len() as u64);
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    /// Sets bytes in the arena to `byte`.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`].
+    pub fn fill(&self, at: Buffer, length_bytes: u64, byte: u8) {
+        let at = self.pointer(at, length_bytes);
+        // SAFETY: `pointer` has checked the range.
+        unsafe { std::ptr::write_bytes(at, byte, length_bytes as usize) }
+    }
+
+    /// The address of a range that must lie in the arena.
+    #[inline]
+    pub(crate) fn pointer(&self, buffer: Buffer, length_bytes: u64) -> *mut u8 {
+        match self.address(buffer, length_bytes) {
+            Some(address) => address,
+            None => panic!("{buffer:x?} with {length_bytes} bytes is not payload memory"),
+        }
+    }
+
+    /// The address of a range, if it lies in the arena.
+    #[inline]
+    pub(crate) fn address(&self, buffer: Buffer, length_bytes: u64) -> Option<*mut u8> {
+        if !self.holds(buffer, length_bytes) {
+            return None;
+        }
+        Some(
+            self.base
+                .as_ptr()
+                .wrapping_add((buffer.0 - self.base.as_ptr() as u64) as usize),
+        )
+    }
+
+    fn touch_every_page(&self) {
+        for offset in (0..self.length_bytes).step_by(4096) {
+            // SAFETY: within the mapping, which nobody else knows yet.
+            unsafe { self.base.as_ptr().add(offset).write_volatile(0) }
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and whoever hands its addresses to the kernel holds an `Arc`.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length_bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Maps `length_bytes` on a huge page border: maps one huge page more and gives back what sticks out.
+fn map_aligned(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
+    let padded = length_bytes
+        .checked_add(HUGE_PAGE_BYTES)
+        .ok_or(Errno::NOMEM)?;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice; the two parts unmapped lie in
+    // it and outside the part kept.
+    unsafe {
+        let raw: *mut u8 = rustix::mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            padded,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?
+        .cast();
+        let head = raw.align_offset(HUGE_PAGE_BYTES);
+        let base = raw.add(head);
+        if head > 0 {
+            rustix::mm::munmap(raw.cast(), head)?;
+        }
+        if head < HUGE_PAGE_BYTES {
+            rustix::mm::munmap(base.add(length_bytes).cast(), HUGE_PAGE_BYTES - head)?;
+        }
+        NonNull::new(base).ok_or(Errno::NOMEM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arena(length_bytes: usize) -> Arc<Arena> {
+        Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: true,
+            lock: true,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn bytes_come_back_and_start_as_zeros() {
+        let arena = arena(3 << 20);
+        assert_eq!(arena.length_bytes(), 4 << 20);
+        assert_eq!(arena.start().0 % HUGE_PAGE_BYTES as u64, 0);
+        assert_eq!(
+            arena.start().0 >> 63,
+            0,
+            "bit 63 marks scratch names in the engine"
+        );
+        let mut bytes = [1u8; 4];
+        let last = Buffer(arena.start().0 + (4 << 20) - 4);
+        arena.read(last, &mut bytes);
+        assert_eq!(bytes, [0; 4]);
+        arena.write(last, b"last");
+        arena.read(last, &mut bytes);
+        assert_eq!(&bytes, b"last");
+    }
+
+    #[test]
+    fn ranges_outside_are_recognised() {
+        let arena = arena(2 << 20);
+        let start = arena.start();
+        assert!(arena.holds(start, 2 << 20));
+        assert!(!arena.holds(start, (2 << 20) + 1));
+        assert!(!arena.holds(Buffer(start.0 - 1), 1));
+        assert!(!arena.holds(Buffer(start.0 + (2 << 20)), 1));
+        assert!(!arena.holds(Buffer(1 << 63), 1));
+        assert!(!arena.holds(Buffer(u64::MAX), u64::MAX));
+    }
+
+    #[test]
+    #[should_panic(expected = "is not payload memory")]
+    fn copies_outside_are_refused() {
+        let arena = arena(2 << 20);
+        arena.write(Buffer(arena.start().0 + (2 << 20) - 1), b"two");
+    }
+}

@@ -1,0 +1,230 @@
+//! Who uses a drive or file besides us, in words.
+//!
+//! `O_EXCL` says only "busy". The kernel's own lists say by whom: holders in sysfs (md, device mapper,
+//! bcache), mounts, swap, and loop devices over a file. Partitions count for their drive.
+
+use rustix::fs::FileType;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Everyone who is known to use the block device or file at `path`, its partitions included, like
+/// `md/md127` or `the file system mounted at /home`. Empty when nobody is, or nothing can be found out.
+#[must_use]
+pub fn claimants(path: &Path) -> Vec<String> {
+    let Ok(stat) = rustix::fs::stat(path) else {
+        return Vec::new();
+    };
+    let mut found = BTreeSet::new();
+    if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
+        let number = (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        );
+        for (part, folder) in with_partitions(number) {
+            found.extend(holders(&folder));
+            found.extend(mounts(part));
+        }
+        found.extend(swaps(path, &with_partitions(number)));
+    } else {
+        found.extend(loop_devices(path));
+        found.extend(swaps(path, &[]));
+    }
+    found.into_iter().collect()
+}
+
+type Number = (u32, u32);
+
+/// The device and its partitions with their folders in sysfs.
+fn with_partitions(number: Number) -> Vec<(Number, PathBuf)> {
+    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
+    let mut all = vec![(number, folder.clone())];
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let child = entry.path();
+        if child.join("partition").exists()
+            && let Ok(text) = fs::read_to_string(child.join("dev"))
+            && let Some(part) = parse_number(text.trim())
+        {
+            all.push((part, child));
+        }
+    }
+    all
+}
+
+fn parse_number(text: &str) -> Option<Number> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn holders(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder.join("holders"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let mapped = fs::read_to_string(entry.path().join("dm/name")).ok();
+            match mapped {
+                Some(mapped) => format!("device mapper volume {} ({name})", mapped.trim()),
+                None if name.starts_with("md") => format!("Linux md array {name}"),
+                None => format!("kernel device {name}"),
+            }
+        })
+        .collect()
+}
+
+fn mounts(number: Number) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts_in(&table, number, |source| device_number(Path::new(source)))
+}
+
+/// Lines of mountinfo: `36 35 98:0 /root /mnt opts … - ext4 /dev/sda1 superopts`. File systems that
+/// span devices show an anonymous number, so the source is looked up as well.
+fn mounts_in(
+    table: &str,
+    number: Number,
+    number_of: impl Fn(&str) -> Option<Number>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in table.lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let fields: Vec<&str> = left.split(' ').collect();
+        let (Some(shown), Some(place)) = (fields.get(2), fields.get(4)) else {
+            continue;
+        };
+        let source = right.split(' ').nth(1).unwrap_or_default();
+        let named = || source.starts_with('/') && number_of(source) == Some(number);
+        if parse_number(shown) == Some(number) || named() {
+            found.push(format!("the file system mounted at {}", unescape(place)));
+        }
+    }
+    found
+}
+
+/// Mount tables write blanks as octal, like `\040`.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| first == b'\\');
+        let value = octal
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match value {
+            Some(value) => {
+                bytes.push(value);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn device_number(path: &Path) -> Option<Number> {
+    let stat = rustix::fs::stat(path).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice).then(|| {
+        (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        )
+    })
+}
+
+fn swaps(path: &Path, parts: &[(Number, PathBuf)]) -> Vec<String> {
+    let table = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    table
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .map(|name| PathBuf::from(unescape(name)))
+        .filter(|swap| {
+            let number = device_number(swap);
+            *swap == canonical || parts.iter().any(|(part, _)| Some(*part) == number)
+        })
+        .map(|swap| format!("swap on {}", swap.display()))
+        .collect()
+}
+
+fn loop_devices(path: &Path) -> Vec<String> {
+    let Ok(canonical) = path.canonicalize() else {
+        return Vec::new();
+    };
+    fs::read_dir("/sys/block")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            fs::read_to_string(entry.path().join("loop/backing_file"))
+                .is_ok_and(|file| Path::new(file.trim_end_matches('\n')) == canonical)
+        })
+        .map(|entry| format!("loop device /dev/{}", entry.file_name().to_string_lossy()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+22 1 98:0 / / rw,relatime - ext4 /dev/ubda rw
+31 22 0:40 / /data\\040disk rw - btrfs /dev/sdb rw
+32 22 0:41 / /proc rw - proc proc rw
+broken line
+";
+
+    #[test]
+    fn mounts_are_found_by_number_and_by_source() {
+        let number_of = |source: &str| (source == "/dev/sdb").then_some((8, 16));
+        assert_eq!(
+            mounts_in(TABLE, (98, 0), number_of),
+            ["the file system mounted at /"]
+        );
+        assert_eq!(
+            mounts_in(TABLE, (8, 16), number_of),
+            ["the file system mounted at /data disk"]
+        );
+        assert!(mounts_in(TABLE, (8, 17), number_of).is_empty());
+    }
+
+    #[test]
+    fn octal_escapes() {
+        assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
+        assert_eq!(unescape("/end\\04"), "/end\\04");
+    }
+
+    #[test]
+    fn a_fresh_file_is_nobodys() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(claimants(file.path()).is_empty());
+        assert!(claimants(Path::new("/nonexistent/drive")).is_empty());
+    }
+
+    #[test]
+    fn the_device_under_the_root_file_system_is_claimed() {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let source = table.lines().find_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let source = right.split(' ').nth(1)?;
+            (left.split(' ').nth(4)? == "/" && device_number(Path::new(source)).is_some())
+                .then(|| source.to_owned())
+        });
+        match source {
+            Some(source) => {
+                let found = claimants(Path::new(&source));
+                assert!(
+                    found.iter().any(|who| who.contains("mounted at /")),
+                    "{found:?}"
+                );
+            }
+            None => println!("skipped: the root file system is on no visible block device"),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Opening members, and what can be wrong with them.
+
+use super::blocking::Aligned;
+use super::{Access, Backing, Drive, serial_from, size_of_device, sysfs};
+use crate::arena::ArenaError;
+use crate::claimants::claimants;
+use crate::memory::Ram;
+use crate::spec::{MemberSpec, Target};
+use crate::throttle::Throttle;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Sector size of members that have no own.
+const DEFAULT_SECTOR_BYTES: u32 = 512;
+
+/// Why a drive cannot be opened. Every text is one sentence for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such file.
+    #[error(
+        "{name} does not exist; name a block device or an existing file (truncate -s 1G {name} makes one)"
+    )]
+    Missing {
+        /// As given.
+        name: String,
+    },
+    /// Not a block device or file.
+    #[error("{name} is a {kind}; a member is a block device or a regular file")]
+    WrongKind {
+        /// As given.
+        name: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Somebody else holds it.
+    #[error("{name} is in use by {by}; release it first")]
+    InUse {
+        /// As given.
+        name: String,
+        /// Who, as far as can be found out.
+        by: String,
+    },
+    /// `sector=` on a drive that has its own.
+    #[error(
+        "{name} has sectors of {own_bytes} bytes; leave out sector=, which is for files, ram and null"
+    )]
+    OwnSector {
+        /// As given.
+        name: String,
+        /// The drive's logical sector size.
+        own_bytes: u32,
+    },
+    /// Smaller than a sector, or a sector size that nobody supports.
+    #[error("{name} has {size_bytes} bytes in sectors of {sector_bytes}, which no array can use")]
+    Geometry {
+        /// As given.
+        name: String,
+        /// Capacity.
+        size_bytes: u64,
+        /// Logical sector size.
+        sector_bytes: u32,
+    },
+    /// No memory for a RAM member.
+    #[error("{name}: {error}")]
+    Memory {
+        /// As given.
+        name: String,
+        /// What the system said.
+        error: ArenaError,
+    },
+    /// The system refused.
+    #[error("cannot {what} {name}: {error}")]
+    System {
+        /// As given.
+        name: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+static RAM_COUNT: AtomicU32 = AtomicU32::new(0);
+static NULL_COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Drive {
+    /// Opens the member that `spec` describes.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
+        let mut drive = match &spec.target {
+            Target::Path(path) => Drive::open_path(path, spec, access)?,
+            Target::Ram { size_bytes } => {
+                let name = format!("RAM{}", RAM_COUNT.fetch_add(1, Ordering::Relaxed));
+                let ram = Ram::new(*size_bytes).map_err(|error| OpenError::Memory {
+                    name: name.clone(),
+                    error,
+                })?;
+                Drive::in_process(name, *size_bytes, spec, Backing::Ram(ram))
+            }
+            Target::Null { size_bytes } => {
+                let name = format!("NULL{}", NULL_COUNT.fetch_add(1, Ordering::Relaxed));
+                Drive::in_process(name, *size_bytes, spec, Backing::Null)
+            }
+        };
+        if let Some(serial) = &spec.serial {
+            drive.serial.clone_from(serial);
+        }
+        drive.throttle = spec.limits.any().then(|| Throttle::new(spec.limits));
+        drive.size_bytes -= drive.size_bytes % u64::from(drive.sector_bytes);
+        if drive.size_bytes == 0 || !matches!(drive.sector_bytes, 512 | 4096) {
+            return Err(OpenError::Geometry {
+                name: drive.name,
+                size_bytes: drive.size_bytes,
+                sector_bytes: drive.sector_bytes,
+            });
+        }
+        Ok(drive)
+    }
+
+    fn in_process(name: String, size_bytes: u64, spec: &MemberSpec, backing: Backing) -> Drive {
+        Drive {
+            serial: name.clone(),
+            name,
+            size_bytes,
+            sector_bytes: spec.sector_bytes.unwrap_or(DEFAULT_SECTOR_BYTES),
+            volatile_cache: false,
+            direct: true,
+            block_device: None,
+            backing,
+            throttle: None,
+            notes: Vec::new(),
+        }
+    }
+
+    fn open_path(path: &Path, spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
+        let name = path.display().to_string();
+        let stat = rustix::fs::stat(path).map_err(|errno| match errno {
+            Errno::NOENT => OpenError::Missing { name: name.clone() },
+            errno => system(&name, "look at", errno),
+        })?;
+        let wrong = |kind| OpenError::WrongKind {
+            name: name.clone(),
+            kind,
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::BlockDevice => Drive::open_device(path, name, stat.st_rdev, spec, access),
+            FileType::RegularFile => Drive::open_file(path, name, spec, access),
+            FileType::Directory => Err(wrong("folder")),
+            FileType::CharacterDevice => Err(wrong("character device")),
+            FileType::Socket => Err(wrong("socket")),
+            _ => Err(wrong("special file")),
+        }
+    }
+
+    fn open_device(
+        path: &Path,
+        name: String,
+        number: u64,
+        spec: &MemberSpec,
+        access: Access,
+    ) -> Result<Drive, OpenError> {
+        let flags = match access {
+            Access::Exclusive => OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC,
+            Access::ReadOnly => OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
+        };
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::BUSY => in_use(path, &name),
+            errno => system(&name, "open", errno),
+        })?;
+        let own_bytes = rustix::fs::ioctl_blksszget(&fd)
+            .map_err(|errno| system(&name, "ask for the sector size of", errno))?;
+        if spec.sector_bytes.is_some_and(|asked| asked != own_bytes) {
+            return Err(OpenError::OwnSector { name, own_bytes });
+        }
+        let size_bytes = size_of_device(&fd).map_err(|errno| system(&name, "measure", errno))?;
+        let device = sysfs::Device::new(number);
+        Ok(Drive {
+            serial: device
+                .serial()
+                .unwrap_or_else(|| serial_from(&file_name(path))),
+            volatile_cache: device.volatile_cache(),
+            name,
+            size_bytes,
+            sector_bytes: own_bytes,
+            direct: true,
+            block_device: Some(device),
+            backing: Backing::File(fd),
+            throttle: None,
+            notes: Vec::new(),
+        })
+    }
+
+    fn open_file(
+        path: &Path,
+        name: String,
+        spec: &MemberSpec,
+        access: Access,
+    ) -> Result<Drive, OpenError> {
+        let sector_bytes = spec.sector_bytes.unwrap_or(DEFAULT_SECTOR_BYTES);
+        let base = match access {
+            Access::Exclusive => OFlags::RDWR | OFlags::CLOEXEC,
+            Access::ReadOnly => OFlags::RDONLY | OFlags::CLOEXEC,
+        };
+        let open = |flags| rustix::fs::open(path, flags, Mode::empty());
+        let direct_fd = match open(base | OFlags::DIRECT) {
+            Ok(fd) => takes_direct_io(&fd, sector_bytes).then_some(fd),
+            Err(Errno::INVAL) => None,
+            Err(errno) => return Err(system(&name, "open", errno)),
+        };
+        let direct = direct_fd.is_some();
+        let fd = match direct_fd {
+            Some(fd) => fd,
+            None => open(base).map_err(|errno| system(&name, "open", errno))?,
+        };
+        let mut notes = Vec::new();
+        if access == Access::Exclusive {
+            match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    let by = "another process, or named twice".to_owned();
+                    return Err(OpenError::InUse { name, by });
+                }
+                Err(errno) => return Err(system(&name, "lock", errno)),
+            }
+            if !direct {
+                notes.push(format!(
+                    "{name}: its file system does no direct I/O in sectors of {sector_bytes} bytes; \
+                     the page cache is used"
+                ));
+            }
+        }
+        let size_bytes = rustix::fs::fstat(&fd)
+            .map_err(|errno| system(&name, "measure", errno))?
+            .st_size
+            .cast_unsigned();
+        Ok(Drive {
+            serial: serial_from(&file_name(path)),
+            name,
+            size_bytes,
+            sector_bytes,
+            // The host's drive below the file has one, or we cannot know.
+            volatile_cache: true,
+            direct,
+            block_device: None,
+            backing: Backing::File(fd),
+            throttle: None,
+            notes,
+        })
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    // A link like /dev/disk/by-id/… or current.img stands for what it points to.
+    let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Opening with `O_DIRECT` succeeds on file systems that then refuse the I/O, or allow it in larger
+/// blocks than the sector only: one read tells.
+fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
+    let mut sector = Aligned::new(sector_bytes as usize);
+    let read = rustix::io::pread(fd, sector.as_mut_slice(), u64::from(sector_bytes));
+    read != Err(Errno::INVAL)
+}
+
+fn in_use(path: &Path, name: &str) -> OpenError {
+    let found = claimants(path);
+    let by = if found.is_empty() {
+        "another program".to_owned()
+    } else {
+        found.join(", ")
+    };
+    OpenError::InUse {
+        name: name.to_owned(),
+        by,
+    }
+}
+
+fn system(name: &str, what: &'static str, errno: Errno) -> OpenError {
+    OpenError::System {
+        name: name.to_owned(),
+        what,
+        error: errno.into(),
+    }
+}

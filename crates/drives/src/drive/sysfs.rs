@@ -1,0 +1,106 @@
+//! What the kernel tells about a block device under `/sys/dev/block`.
+
+use super::serial_from;
+use std::fs;
+use std::path::PathBuf;
+
+/// A block device by its number.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    major: u32,
+    minor: u32,
+}
+
+impl Device {
+    /// From `st_rdev`.
+    pub fn new(number: u64) -> Device {
+        Device {
+            major: rustix::fs::major(number),
+            minor: rustix::fs::minor(number),
+        }
+    }
+
+    pub fn number(&self) -> (u32, u32) {
+        (self.major, self.minor)
+    }
+
+    fn folder(&self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+    }
+
+    /// Whether the kernel still has the device.
+    pub fn exists(&self) -> bool {
+        // Where /sys is not mounted nothing can be said, and the size decides.
+        self.folder().exists() || !PathBuf::from("/sys/dev/block").exists()
+    }
+
+    /// An attribute of the device or, for a partition, of the drive that it is part of.
+    fn attribute(&self, name: &str) -> Option<String> {
+        let folder = self.folder();
+        let read = |path: PathBuf| fs::read_to_string(path).ok();
+        // The entry is a link into the device tree, so that `..` is the drive above a partition.
+        let text = read(folder.join(name)).or_else(|| {
+            folder
+                .join("partition")
+                .exists()
+                .then(|| read(folder.join("..").join(name)))?
+        })?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// Unknown counts as volatile: a flush too many costs time, one too few costs data.
+    pub fn volatile_cache(&self) -> bool {
+        self.attribute("queue/write_cache")
+            .is_none_or(|mode| mode != "write through")
+    }
+
+    /// The drive's model.
+    pub fn model(&self) -> Option<String> {
+        self.attribute("device/model")
+    }
+
+    /// The serial from the drive, or a loop device's file name.
+    pub fn serial(&self) -> Option<String> {
+        if let Some(file) = self.attribute("loop/backing_file") {
+            let name = file.rsplit('/').next().unwrap_or(&file);
+            return Some(serial_from(name.trim_end_matches(" (deleted)")));
+        }
+        let text = self
+            .attribute("device/serial")
+            .or_else(|| self.attribute("serial"))
+            .or_else(|| self.scsi_serial())
+            .or_else(|| self.attribute("device/wwid"))?;
+        Some(serial_from(&text))
+    }
+
+    /// INQUIRY page 0x80: four bytes of header, the last of which is the length, then the serial.
+    fn scsi_serial(&self) -> Option<String> {
+        let page = fs::read(self.folder().join("device/vpd_pg80")).ok()?;
+        scsi_unit_serial(&page)
+    }
+}
+
+fn scsi_unit_serial(page: &[u8]) -> Option<String> {
+    let length = usize::from(*page.get(3)?);
+    let text = page.get(4..4 + length)?;
+    let text: String = text.iter().copied().map(char::from).collect();
+    let text = text.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scsi_page_80() {
+        assert_eq!(
+            scsi_unit_serial(b"\0\x80\0\x06 WD42 rest").as_deref(),
+            Some("WD42")
+        );
+        assert_eq!(scsi_unit_serial(b"\0\x80\0\x04    "), None);
+        assert_eq!(scsi_unit_serial(b"\0\x80\0\x09short"), None);
+        assert_eq!(scsi_unit_serial(b"\0"), None);
+    }
+}

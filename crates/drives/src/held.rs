@@ -1,0 +1,115 @@
+//! Answers that are known but not due yet: I/O of throttled members.
+
+use engine::units::{MemberId, Nanos};
+use engine::world::Token;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Who is waiting for an I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// The engine's plan.
+    Done(Token),
+    /// The engine's controller.
+    Persisted(MemberId),
+}
+
+/// An answer and when to give it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub finish: Nanos,
+    sequence: u64,
+    pub answer: Answer,
+    /// Index of the attachment that was asked.
+    pub attachment: u16,
+}
+
+// Reversed, because the heap gives the greatest first; equal times in the order of arrival.
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> Ordering {
+        (other.finish, other.sequence).cmp(&(self.finish, self.sequence))
+    }
+}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Answers by time.
+#[derive(Debug)]
+pub(crate) struct HeldAnswers {
+    heap: BinaryHeap<Held>,
+    sequence: u64,
+}
+
+impl HeldAnswers {
+    pub fn with_capacity(capacity: usize) -> HeldAnswers {
+        HeldAnswers {
+            heap: BinaryHeap::with_capacity(capacity),
+            sequence: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    pub fn push(&mut self, finish: Nanos, answer: Answer, attachment: u16) {
+        self.sequence += 1;
+        self.heap.push(Held {
+            finish,
+            sequence: self.sequence,
+            answer,
+            attachment,
+        });
+    }
+
+    /// When the first answer is due.
+    pub fn next(&self) -> Option<Nanos> {
+        self.heap.peek().map(|held| held.finish)
+    }
+
+    /// The first answer, if it is due.
+    pub fn pop_due(&mut self, now: Nanos) -> Option<Held> {
+        if self.next()? <= now {
+            self.heap.pop()
+        } else {
+            None
+        }
+    }
+
+    /// Takes out the answer to `token`, due or not.
+    pub fn remove(&mut self, token: Token) -> Option<Held> {
+        let wanted = |held: &&Held| held.answer == Answer::Done(token);
+        let found = self.heap.iter().find(wanted).copied()?;
+        self.heap.retain(|held| held.answer != Answer::Done(token));
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_time_then_by_arrival() {
+        let mut held = HeldAnswers::with_capacity(4);
+        for (finish, token) in [(30, 1), (10, 2), (10, 3), (20, 4), (10, 5)] {
+            held.push(Nanos(finish), Answer::Done(Token(token)), 0);
+        }
+        assert_eq!(held.next(), Some(Nanos(10)));
+        assert!(held.pop_due(Nanos(9)).is_none());
+        assert_eq!(
+            held.remove(Token(3)).map(|held| held.finish),
+            Some(Nanos(10))
+        );
+        assert!(held.remove(Token(3)).is_none());
+        let order: Vec<Answer> = std::iter::from_fn(|| held.pop_due(Nanos(25)))
+            .map(|held| held.answer)
+            .collect();
+        assert_eq!(order, [2, 5, 4].map(|token| Answer::Done(Token(token))));
+        assert!(!held.is_empty());
+    }
+}

@@ -1,0 +1,31 @@
+//! The world of real drives: everything between the engine's member I/O and the kernel.
+//!
+//! In the order in which a byte meets it: [`spec`] reads what the user calls a member, [`drive`] opens
+//! it and [`claimants`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
+//! io_uring per shard; [`memory`] and [`throttle`] are members without, or slower than, hardware;
+//! [`mailbox`] carries messages between shards; [`port`] is the seam to the exports; [`world`] puts them
+//! together behind `engine::world::World`. [`nvme`] asks an NVMe drive about itself.
+//!
+//! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel
+//! writes into cannot be described to the compiler. The public interface is safe; payload is named by
+//! `engine::units::Buffer` and checked against the arena that it must lie in.
+
+#![warn(
+    missing_docs,
+    clippy::undocumented_unsafe_blocks,
+    unsafe_op_in_unsafe_fn
+)]
+
+pub mod arena;
+pub mod claimants;
+pub mod drive;
+mod held;
+pub mod mailbox;
+pub mod memory;
+pub mod nvme;
+pub mod port;
+pub mod ring;
+pub mod spec;
+pub mod throttle;
+mod transfer;
+pub mod world;

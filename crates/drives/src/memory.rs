@@ -1,0 +1,149 @@
+//! Members without hardware: RAM and null.
+//!
+//! Both answer while they are asked; the world queues the answer for its next reap.
+//!
+//! **RAM** is real memory, shared by all shards, taken from the system page by page as it is first
+//! written. Two shards that write the same sector at the same time leave a torn sector, as a drive may;
+//! the engine's range locks prevent it.
+//!
+//! **Null** accepts everything and keeps nothing: writes vanish, and reads do not touch the memory they
+//! were given, not even to zero it. It shows what the code above costs, nothing else, and cannot hold an
+//! array's metadata.
+
+use crate::arena::{Arena, ArenaError, ArenaOptions};
+use engine::units::Buffer;
+use std::sync::Arc;
+
+/// The bytes of a RAM member.
+#[derive(Debug)]
+pub struct Ram {
+    storage: Arc<Arena>,
+    size_bytes: u64,
+}
+
+impl Ram {
+    /// A RAM member of `size_bytes`, reading as zeros.
+    ///
+    /// # Errors
+    ///
+    /// When the address space cannot hold it.
+    pub fn new(size_bytes: u64) -> Result<Ram, ArenaError> {
+        let length_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        let storage = Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: false,
+            lock: false,
+        })?;
+        Ok(Ram {
+            storage,
+            size_bytes,
+        })
+    }
+
+    /// Whether a range lies on the member.
+    #[inline]
+    pub(crate) fn holds(&self, offset_bytes: u64, length_bytes: u64) -> bool {
+        offset_bytes
+            .checked_add(length_bytes)
+            .is_some_and(|end| end <= self.size_bytes)
+    }
+
+    fn place(&self, offset_bytes: u64) -> Buffer {
+        Buffer(self.storage.start().0 + offset_bytes)
+    }
+
+    /// Copies from the member to payload memory. The caller has checked both ranges.
+    #[inline]
+    pub(crate) fn read_to(&self, offset_bytes: u64, arena: &Arena, to: Buffer, length_bytes: u64) {
+        debug_assert!(self.holds(offset_bytes, length_bytes) && arena.holds(to, length_bytes));
+        let from = self.storage.pointer(self.place(offset_bytes), length_bytes);
+        let to = arena.pointer(to, length_bytes);
+        // SAFETY: both ranges have been checked and lie in different mappings.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, length_bytes as usize) }
+    }
+
+    /// Copies from payload memory to the member. The caller has checked both ranges.
+    #[inline]
+    pub(crate) fn write_from(
+        &self,
+        offset_bytes: u64,
+        arena: &Arena,
+        from: Buffer,
+        length_bytes: u64,
+    ) {
+        debug_assert!(self.holds(offset_bytes, length_bytes) && arena.holds(from, length_bytes));
+        let from = arena.pointer(from, length_bytes);
+        let to = self.storage.pointer(self.place(offset_bytes), length_bytes);
+        // SAFETY: both ranges have been checked and lie in different mappings.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, length_bytes as usize) }
+    }
+
+    /// Copies bytes of the member. The caller has checked the range.
+    pub(crate) fn read(&self, offset_bytes: u64, into: &mut [u8]) {
+        self.storage.read(self.place(offset_bytes), into);
+    }
+
+    /// Overwrites bytes of the member. The caller has checked the range.
+    pub(crate) fn write(&self, offset_bytes: u64, from: &[u8]) {
+        self.storage.write(self.place(offset_bytes), from);
+    }
+
+    /// Zeroes a range; unless `keep_allocated`, whole pages go back to the system. The caller has
+    /// checked the range.
+    pub(crate) fn zero(&self, offset_bytes: u64, length_bytes: u64, keep_allocated: bool) {
+        const PAGE_BYTES: u64 = 4096;
+        let end = offset_bytes + length_bytes;
+        let first = offset_bytes.next_multiple_of(PAGE_BYTES).min(end);
+        let last = (end - end % PAGE_BYTES).max(first);
+        let given_back = !keep_allocated && last > first && self.give_back(first, last - first);
+        if given_back {
+            self.storage
+                .fill(self.place(offset_bytes), first - offset_bytes, 0);
+            self.storage.fill(self.place(last), end - last, 0);
+        } else {
+            self.storage.fill(self.place(offset_bytes), length_bytes, 0);
+        }
+    }
+
+    fn give_back(&self, offset_bytes: u64, length_bytes: u64) -> bool {
+        let start = self.storage.pointer(self.place(offset_bytes), length_bytes);
+        let advice = rustix::mm::Advice::LinuxDontNeed;
+        // SAFETY: whole pages of a private anonymous mapping that only this module reads; they read as
+        // zeros afterwards, which is what is asked for.
+        unsafe { rustix::mm::madvise(start.cast(), length_bytes as usize, advice) }.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroing_touches_exactly_its_range() {
+        for keep_allocated in [true, false] {
+            let ram = Ram::new(64 << 10).unwrap();
+            for (offset, length) in [(512, 512), (512, 20_000), (4096, 8192), (0, 65_536), (5, 0)] {
+                ram.write(0, &[9; 64 << 10]);
+                ram.zero(offset, length, keep_allocated);
+                let mut bytes = vec![1; 64 << 10];
+                ram.read(0, &mut bytes);
+                for (at, byte) in bytes.iter().enumerate() {
+                    let inside = (offset..offset + length).contains(&(at as u64));
+                    assert_eq!(
+                        *byte,
+                        if inside { 0 } else { 9 },
+                        "byte {at} of {offset}+{length}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_member_is_known() {
+        let ram = Ram::new(1 << 20).unwrap();
+        assert!(ram.holds(0, 1 << 20));
+        assert!(!ram.holds(1, 1 << 20));
+        assert!(!ram.holds(u64::MAX, 2));
+    }
+}

@@ -1,0 +1,56 @@
+//! The seam between the world and what clients speak: NBD, a block device, a load generator.
+//!
+//! A port lives on a shard's thread and shares its ring. It turns what clients send into
+//! [`Input::Request`] and answers when the engine has. It owns its requests' payload memory until then.
+
+use crate::ring::Ring;
+use engine::request::Completion;
+use engine::units::Nanos;
+use engine::world::Input;
+use std::any::Any;
+
+/// What a shard's loop asks of a port.
+pub trait Port {
+    /// Whether [`Port::poll`] looks at the clock; without, the loop saves reading it.
+    const TIMED: bool = true;
+
+    /// Called once per turn: append requests that are ready, start operations on the ring.
+    fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>);
+
+    /// An operation started on the ring with `user_data` was answered; `result` is a count or a
+    /// negative errno.
+    fn completion(&mut self, user_data: u64, result: i32, ring: &mut Ring, inputs: &mut Vec<Input>);
+
+    /// The engine has answered a request. Replies may wait for [`Port::flush`].
+    fn complete(&mut self, completion: Completion);
+
+    /// The turn is over: start the operations that send what has gathered.
+    fn flush(&mut self, ring: &mut Ring);
+
+    /// When [`Port::poll`] wants to be called although nothing has happened.
+    fn next_wake(&self) -> Option<Nanos>;
+
+    /// A letter for the port from another thread.
+    fn mail(&mut self, letter: Box<dyn Any + Send>);
+}
+
+/// No port: a shard that only serves other shards.
+impl Port for () {
+    const TIMED: bool = false;
+
+    fn poll(&mut self, _: Nanos, _: &mut Ring, _: &mut Vec<Input>) {}
+
+    fn completion(&mut self, _: u64, _: i32, _: &mut Ring, _: &mut Vec<Input>) {}
+
+    fn complete(&mut self, completion: Completion) {
+        debug_assert!(false, "nobody asked for {completion:?}");
+    }
+
+    fn flush(&mut self, _: &mut Ring) {}
+
+    fn next_wake(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn mail(&mut self, _: Box<dyn Any + Send>) {}
+}

@@ -1,0 +1,392 @@
+//! One io_uring per shard.
+//!
+//! A thin layer over the `io-uring` crate: it finds the best mode of the kernel at hand and reports it,
+//! keeps a table of registered files and the payload memory registered, never loses an entry when the
+//! submission queue is full, and owns all memory that the kernel may touch until it is done with it.
+//!
+//! Completions are told apart by the top two bits of `user_data`: 00 is a member's I/O, 01 belongs to
+//! the port, 10 is the world's own.
+//!
+//! A ring belongs to the thread that made it. When it is dropped, what is in flight is cancelled and
+//! awaited, because the kernel could otherwise write into freed memory; memory that a stuck drive still
+//! holds after [`DRAIN_MAX`] is leaked instead.
+
+mod register;
+mod setup;
+mod sockets;
+#[cfg(test)]
+mod tests;
+mod vectors;
+
+pub(crate) use register::FileSlot;
+pub use setup::{RingError, RingMode, RingOptions, RingReport};
+
+use crate::arena::Arena;
+use engine::units::Nanos;
+use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue, types};
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vectors::Vectors;
+
+/// How long a dropped ring waits for the kernel.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+const CLASS_SHIFT: u32 = 62;
+/// Class of member I/O.
+pub(crate) const CLASS_MEMBER: u64 = 0;
+/// Class of the port's operations.
+pub(crate) const CLASS_PORT: u64 = 1;
+/// Class of the world's own operations.
+pub(crate) const CLASS_INTERNAL: u64 = 2;
+
+/// Kinds of port operations, in the two bits below the class.
+const KIND_SHIFT: u32 = 60;
+const KIND_PLAIN: u64 = 0;
+const KIND_ACCEPT: u64 = 1;
+const KIND_MESSAGE: u64 = 2;
+/// The bits that a port may use.
+const PORT_MASK: u64 = (1 << KIND_SHIFT) - 1;
+
+const EFAULT: i32 = 14;
+
+/// The answer to one entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Completed {
+    pub class: u64,
+    /// Without the class.
+    pub user_data: u64,
+    /// As the kernel returns it: a count, or a negative errno.
+    pub result: i32,
+}
+
+/// Memory that the kernel may touch while something is in flight.
+#[derive(Debug)]
+struct Shared {
+    payload: Arc<Arena>,
+    /// The world's own memory, kept alive here for the same reason.
+    internal: Arc<Arena>,
+    vectors: Vectors,
+}
+
+/// See the module's prose.
+pub struct Ring {
+    uring: IoUring,
+    shared: ManuallyDrop<Shared>,
+    /// Entries that did not fit into the submission queue.
+    backlog: VecDeque<squeue::Entry>,
+    /// Answers that need no kernel.
+    early: VecDeque<Completed>,
+    accepted: Vec<OwnedFd>,
+    free_files: Vec<u32>,
+    in_flight: usize,
+    report: RingReport,
+    /// Not `Send`: the kernel accepts entries from the thread that made the ring only.
+    owner: PhantomData<*const ()>,
+}
+
+impl Ring {
+    /// A ring for the calling thread, over payload memory and the world's own.
+    pub(crate) fn new(
+        options: RingOptions,
+        payload: Arc<Arena>,
+        internal: Arc<Arena>,
+    ) -> Result<Ring, RingError> {
+        let (uring, mode) = setup::build(options)?;
+        let registered_files = uring
+            .submitter()
+            .register_files_sparse(register::FILES_MAX)
+            .is_ok();
+        let registered_memory = register::register_memory(&uring, &payload);
+        Ok(Ring {
+            uring,
+            shared: ManuallyDrop::new(Shared {
+                payload,
+                internal,
+                vectors: Vectors::new(),
+            }),
+            backlog: VecDeque::with_capacity(options.submission_entries as usize),
+            early: VecDeque::with_capacity(64),
+            accepted: Vec::new(),
+            free_files: (0..register::FILES_MAX)
+                .rev()
+                .filter(|_| registered_files)
+                .collect(),
+            in_flight: 0,
+            report: RingReport {
+                mode,
+                registered_files,
+                registered_memory,
+            },
+            owner: PhantomData,
+        })
+    }
+
+    /// What the kernel granted.
+    #[must_use]
+    pub fn report(&self) -> RingReport {
+        self.report
+    }
+
+    /// The payload memory that buffers must lie in.
+    #[must_use]
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.shared.payload
+    }
+
+    pub(crate) fn internal_arena(&self) -> &Arc<Arena> {
+        &self.shared.internal
+    }
+
+    pub(crate) fn vectors(&mut self) -> &mut Vectors {
+        &mut self.shared.vectors
+    }
+
+    /// Whether a reap could return something now or later.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight > 0 || !self.early.is_empty()
+    }
+
+    /// Queues a member's I/O that was built for `types::Fd(slot.number())`.
+    ///
+    /// # Safety
+    ///
+    /// All memory that the entry names lies in one of the ring's arenas or in its vectors, and stays
+    /// as it is until the answer.
+    #[inline]
+    pub(crate) unsafe fn push_member(&mut self, entry: squeue::Entry, slot: FileSlot, index: u32) {
+        let flags = if slot.registered {
+            squeue::Flags::FIXED_FILE
+        } else {
+            squeue::Flags::empty()
+        };
+        let entry = entry
+            .flags(flags)
+            .user_data(CLASS_MEMBER << CLASS_SHIFT | u64::from(index));
+        // SAFETY: the caller's promise.
+        unsafe { self.push(entry) }
+    }
+
+    /// Asks the kernel to give up a member's I/O.
+    pub(crate) fn cancel_member(&mut self, index: u32) {
+        self.cancel_entry(CLASS_MEMBER << CLASS_SHIFT | u64::from(index));
+    }
+
+    fn cancel_entry(&mut self, user_data: u64) {
+        let entry = opcode::AsyncCancel::new(user_data).build();
+        // SAFETY: a cancellation names no memory. Its own answer interests nobody.
+        unsafe { self.push(entry.user_data(CLASS_INTERNAL << CLASS_SHIFT | u64::MAX >> 2)) }
+    }
+
+    /// Reports once, in the internal class, when `fd` is readable.
+    pub(crate) fn watch_internal(&mut self, fd: BorrowedFd<'_>, user_data: u64) {
+        const POLLIN: u32 = 1;
+        let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN).build();
+        // SAFETY: a poll names no memory.
+        unsafe { self.push(entry.user_data(CLASS_INTERNAL << CLASS_SHIFT | user_data)) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Ring::push_member`].
+    #[inline]
+    unsafe fn push(&mut self, entry: squeue::Entry) {
+        self.in_flight += 1;
+        // SAFETY: the caller's promise.
+        if !self.backlog.is_empty() || unsafe { self.uring.submission().push(&entry) }.is_err() {
+            self.backlog.push_back(entry);
+            self.submit();
+        }
+    }
+
+    /// Hands everything queued to the kernel; what it does not take now stays queued.
+    #[inline]
+    pub(crate) fn submit(&mut self) {
+        loop {
+            self.refill();
+            if self.uring.submission().is_empty() {
+                return;
+            }
+            match self.uring.submitter().submit() {
+                Ok(count) if count > 0 => {}
+                Ok(_) => return,
+                Err(error) => return tolerate(&error),
+            }
+        }
+    }
+
+    fn refill(&mut self) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        let mut queue = self.uring.submission();
+        while let Some(entry) = self.backlog.front() {
+            // SAFETY: the entry was given to `push`, whose caller vouched for its memory.
+            if unsafe { queue.push(entry) }.is_err() {
+                return;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Appends what the kernel has answered, at most `limit`.
+    #[inline]
+    pub(crate) fn reap(&mut self, into: &mut Vec<Completed>, limit: usize) {
+        if self.is_busy() {
+            self.reap_busy(into, limit);
+        }
+    }
+
+    fn reap_busy(&mut self, into: &mut Vec<Completed>, limit: usize) {
+        let queue = self.uring.submission();
+        let kernel_has_work = queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        if kernel_has_work && let Err(error) = self.uring.submitter().submit() {
+            tolerate(&error);
+        }
+        while into.len() < limit
+            && let Some(completed) = self.early.pop_front()
+        {
+            into.push(completed);
+        }
+        let Ring {
+            uring,
+            shared,
+            accepted,
+            in_flight,
+            ..
+        } = self;
+        let mut queue = uring.completion();
+        while into.len() < limit
+            && let Some(entry) = queue.next()
+        {
+            if !io_uring::cqueue::more(entry.flags()) {
+                *in_flight -= 1;
+            }
+            let completed = decode(entry.user_data(), entry.result());
+            into.push(finish_port_operation(
+                completed,
+                &mut shared.vectors,
+                accepted,
+            ));
+        }
+    }
+
+    /// Whether a reap would return something at once.
+    pub(crate) fn has_completions(&mut self) -> bool {
+        if !self.early.is_empty() {
+            return true;
+        }
+        if self.in_flight == 0 {
+            return false;
+        }
+        let queue = self.uring.submission();
+        let kernel_has_work = queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        kernel_has_work || !self.uring.completion().is_empty()
+    }
+
+    /// Submits, then sleeps until a completion is there or `timeout` has passed.
+    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) {
+        self.submit();
+        if self.has_completions() {
+            return;
+        }
+        let timespec = timeout.map(|Nanos(nanos)| {
+            let second = Nanos::SECOND.0;
+            Timespec::new()
+                .sec(nanos / second)
+                .nsec((nanos % second) as u32)
+        });
+        let mut arguments = SubmitArgs::new();
+        if let Some(timespec) = &timespec {
+            arguments = arguments.timespec(timespec);
+        }
+        if let Err(error) = self.uring.submitter().submit_with_args(1, &arguments) {
+            tolerate(&error);
+        }
+    }
+
+    /// Cancels everything and waits for the answers; false when the kernel still holds memory.
+    fn drain(&mut self) -> bool {
+        self.submit();
+        if self.in_flight > 0 {
+            // Not known before kernel 6.0; then there is only waiting.
+            let patience = Some(Timespec::new().sec(1));
+            let all = CancelBuilder::any();
+            let _ = self.uring.submitter().register_sync_cancel(patience, all);
+        }
+        let deadline = Instant::now() + DRAIN_MAX;
+        let mut completed = Vec::new();
+        while self.in_flight > 0 && Instant::now() < deadline {
+            self.wait(Some(Nanos(50 * Nanos::MILLISECOND.0)));
+            self.early.clear();
+            completed.clear();
+            self.reap(&mut completed, usize::MAX);
+        }
+        self.in_flight == 0
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.drain() {
+            // SAFETY: dropped once, here; the kernel has answered everything.
+            unsafe { ManuallyDrop::drop(&mut self.shared) }
+        }
+    }
+}
+
+fn decode(user_data: u64, result: i32) -> Completed {
+    let class = user_data >> CLASS_SHIFT;
+    Completed {
+        class,
+        user_data: user_data & (u64::MAX >> 2),
+        result,
+    }
+}
+
+/// Turns a port operation's `user_data` back into what the port gave, and settles what hangs on it.
+fn finish_port_operation(
+    mut completed: Completed,
+    vectors: &mut Vectors,
+    accepted: &mut Vec<OwnedFd>,
+) -> Completed {
+    if completed.class != CLASS_PORT {
+        return completed;
+    }
+    let kind = completed.user_data >> KIND_SHIFT;
+    completed.user_data &= PORT_MASK;
+    if kind == KIND_MESSAGE {
+        let index = completed.user_data as u32;
+        completed.user_data = vectors.user_data(index);
+        vectors.give_back(index);
+    } else if kind == KIND_ACCEPT && completed.result >= 0 {
+        // SAFETY: the kernel has just opened this descriptor for us, and nobody else knows it.
+        accepted.push(unsafe { OwnedFd::from_raw_fd(completed.result) });
+    }
+    completed
+}
+
+/// Errors of `io_uring_enter` that pass: signals, timeouts, a full completion queue, no memory for now.
+///
+/// # Panics
+///
+/// On any other: the ring is unusable, and with it every drive.
+#[cold]
+fn tolerate(error: &io::Error) {
+    const PASSING: [i32; 5] = [4, 11, 12, 16, 62]; // EINTR EAGAIN ENOMEM EBUSY ETIME
+    let passes = error
+        .raw_os_error()
+        .is_some_and(|errno| PASSING.contains(&errno));
+    assert!(
+        passes,
+        "io_uring has failed and cannot be used any more: {error}"
+    );
+}

@@ -1,0 +1,211 @@
+//! Making a ring on whatever kernel is there, and saying what came of it.
+
+use io_uring::{Builder, IoUring};
+use std::fmt;
+use std::io;
+
+/// Sizes of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct RingOptions {
+    /// Entries that can wait for one submit; more are submitted in several calls.
+    pub submission_entries: u32,
+    /// Completions that the kernel can deliver without going its slow way.
+    pub completion_entries: u32,
+    /// The best mode to try; the kernel may know plainer ones only.
+    pub best_mode: RingMode,
+}
+
+impl Default for RingOptions {
+    fn default() -> RingOptions {
+        RingOptions {
+            submission_entries: 1024,
+            completion_entries: 16_384,
+            best_mode: RingMode::Deferred,
+        }
+    }
+}
+
+/// What the kernel granted.
+#[derive(Clone, Copy, Debug)]
+pub struct RingReport {
+    /// How completions reach us.
+    pub mode: RingMode,
+    /// Whether members are addressed by the ring's own file table.
+    pub registered_files: bool,
+    /// Whether payload memory is registered; `Err` holds the errno, usually `ENOMEM` for a
+    /// `RLIMIT_MEMLOCK` that is too small. Plain addresses are used then.
+    pub registered_memory: Result<(), i32>,
+}
+
+/// Ways of handling completions, best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RingMode {
+    /// Single issuer, work deferred until we ask (kernel 6.1).
+    Deferred,
+    /// Work done whenever we enter the kernel, without interrupting us (kernel 5.19).
+    Cooperative,
+    /// The kernel interrupts us (kernel 5.11).
+    Interrupting,
+}
+
+impl fmt::Display for RingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = match self.mode {
+            RingMode::Deferred => "deferred completions",
+            RingMode::Cooperative => "cooperative completions",
+            RingMode::Interrupting => "interrupting completions",
+        };
+        let files = if self.registered_files {
+            "registered files"
+        } else {
+            "plain files"
+        };
+        write!(f, "io_uring with {mode}, {files}, ")?;
+        match self.registered_memory {
+            Ok(()) => write!(f, "registered memory"),
+            Err(errno) => {
+                let error = io::Error::from_raw_os_error(errno);
+                write!(
+                    f,
+                    "plain memory ({error}; raise RLIMIT_MEMLOCK to register it)"
+                )
+            }
+        }
+    }
+}
+
+/// A ring could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("this machine offers no usable io_uring: {reason} (kernel {kernel}); {advice}")]
+pub struct RingError {
+    reason: String,
+    kernel: String,
+    advice: String,
+}
+
+impl RingError {
+    pub(super) fn new(error: &io::Error) -> RingError {
+        let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+        let advice = match setting.as_deref().map(str::trim) {
+            Ok(value @ ("1" | "2")) => format!(
+                "kernel.io_uring_disabled is {value}; run as root: sysctl kernel.io_uring_disabled=0"
+            ),
+            _ if error.raw_os_error() == Some(ENOSYS) => {
+                "it needs Linux 5.11 or newer with CONFIG_IO_URING".to_owned()
+            }
+            _ if error.raw_os_error() == Some(EPERM) => {
+                "a container or seccomp profile forbids it; allow the io_uring system calls"
+                    .to_owned()
+            }
+            _ => "free memory or raise RLIMIT_MEMLOCK and try again".to_owned(),
+        };
+        RingError {
+            reason: error.to_string(),
+            kernel: kernel_release(),
+            advice,
+        }
+    }
+
+    fn too_old() -> RingError {
+        RingError {
+            reason: "it cannot wait with a timeout".to_owned(),
+            kernel: kernel_release(),
+            advice: "use Linux 5.11 or newer".to_owned(),
+        }
+    }
+}
+
+const EPERM: i32 = 1;
+const EINVAL: i32 = 22;
+const ENOSYS: i32 = 38;
+
+fn kernel_release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Tries the modes from best to plainest.
+pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode), RingError> {
+    for mode in [
+        RingMode::Deferred,
+        RingMode::Cooperative,
+        RingMode::Interrupting,
+    ] {
+        match builder(options, mode).build(options.submission_entries) {
+            Ok(uring) => {
+                let parameters = uring.params();
+                if !parameters.is_feature_ext_arg() || !parameters.is_feature_nodrop() {
+                    return Err(RingError::too_old());
+                }
+                return Ok((uring, mode));
+            }
+            Err(error) if error.raw_os_error() == Some(EINVAL) => {}
+            Err(error) => return Err(RingError::new(&error)),
+        }
+    }
+    Err(RingError::new(&io::Error::from_raw_os_error(EINVAL)))
+}
+
+fn builder(options: RingOptions, mode: RingMode) -> Builder {
+    let mut builder = IoUring::builder();
+    builder
+        .setup_cqsize(options.completion_entries)
+        .setup_clamp();
+    match mode {
+        RingMode::Deferred => {
+            builder.setup_single_issuer().setup_defer_taskrun();
+            builder.setup_taskrun_flag().setup_submit_all();
+        }
+        RingMode::Cooperative => {
+            builder
+                .setup_coop_taskrun()
+                .setup_taskrun_flag()
+                .setup_submit_all();
+        }
+        RingMode::Interrupting => {}
+    }
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_io_uring_is_told_what_to_do() {
+        for (errno, wanted) in [
+            (ENOSYS, "5.11 or newer"),
+            (EPERM, "seccomp"),
+            (12, "RLIMIT_MEMLOCK"),
+        ] {
+            let message = RingError::new(&io::Error::from_raw_os_error(errno)).to_string();
+            assert!(message.contains("no usable io_uring"), "{message}");
+            assert!(
+                message.contains(&format!("kernel {}", kernel_release())),
+                "{message}"
+            );
+            // Where the switch is off, that is the advice, whatever the errno.
+            assert!(
+                message.contains(wanted) || message.contains("io_uring_disabled"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn reports_say_what_is_missing() {
+        let report = RingReport {
+            mode: RingMode::Cooperative,
+            registered_files: false,
+            registered_memory: Err(12),
+        };
+        let text = report.to_string();
+        assert!(
+            text.contains("cooperative completions, plain files, plain memory"),
+            "{text}"
+        );
+        assert!(text.contains("raise RLIMIT_MEMLOCK"), "{text}");
+    }
+}

@@ -1,0 +1,195 @@
+use super::*;
+use crate::arena::ArenaOptions;
+use engine::units::Buffer;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::os::fd::AsFd;
+
+fn ring(options: RingOptions) -> Ring {
+    let arena = |length_bytes| {
+        Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: false,
+            lock: false,
+        })
+        .unwrap()
+    };
+    Ring::new(options, arena(2 << 20), arena(2 << 20)).unwrap()
+}
+
+/// Answers until there are `count`, in the order of arrival.
+fn answers(ring: &mut Ring, count: usize) -> Vec<Completed> {
+    let mut completed = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while completed.len() < count {
+        assert!(Instant::now() < deadline, "got {completed:?}");
+        ring.wait(Some(Nanos(10_000_000)));
+        ring.reap(&mut completed, usize::MAX);
+    }
+    completed
+}
+
+fn sockets() -> (OwnedFd, OwnedFd) {
+    socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap()
+}
+
+#[test]
+fn payload_travels_through_sockets_in_pieces() {
+    let mut ring = ring(RingOptions::default());
+    println!("{}", ring.report());
+    let (left, right) = sockets();
+    let start = ring.arena().start();
+    ring.arena().write(start, b"headpayload");
+    let pieces = [(start, 4), (start.at(4), 4), (start.at(8), 3)];
+    ring.send_vectored(left.as_fd(), pieces, 77);
+    ring.receive(right.as_fd(), start.at(4096), 11, true, 78);
+    let mut seen: Vec<_> = answers(&mut ring, 2)
+        .iter()
+        .map(|c| (c.class, c.user_data, c.result))
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(CLASS_PORT, 77, 11), (CLASS_PORT, 78, 11)]);
+    let mut bytes = [0; 11];
+    ring.arena().read(start.at(4096), &mut bytes);
+    assert_eq!(&bytes, b"headpayload");
+
+    ring.send(right.as_fd(), start, 4, 1);
+    ring.receive(left.as_fd(), start.at(8192), 100, false, 2);
+    let mut seen: Vec<_> = answers(&mut ring, 2)
+        .iter()
+        .map(|c| (c.user_data, c.result))
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, 4), (2, 4)]);
+}
+
+#[test]
+fn memory_outside_the_arena_is_refused() {
+    let mut ring = ring(RingOptions::default());
+    let (left, _right) = sockets();
+    let outside = Buffer(ring.arena().start().0 - 1);
+    ring.send(left.as_fd(), outside, 4, 1);
+    ring.receive(left.as_fd(), outside, 4, false, 2);
+    ring.send_vectored(left.as_fd(), [(outside, 4)], 3);
+    let start = ring.arena().start();
+    ring.send_vectored(left.as_fd(), (0..40).map(|n| (start.at(n * 100), 50)), 4);
+    let seen: Vec<_> = answers(&mut ring, 4)
+        .iter()
+        .map(|c| (c.user_data, c.result))
+        .collect();
+    assert_eq!(seen, [(1, -EFAULT), (2, -EFAULT), (3, -EFAULT), (4, -90)]);
+}
+
+#[test]
+fn connections_are_accepted_watched_cancelled_and_closed() {
+    let mut ring = ring(RingOptions::default());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    ring.accept(listener.as_fd(), 5);
+    ring.submit();
+    let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let accepted = answers(&mut ring, 1)[0];
+    assert_eq!(accepted.user_data, 5);
+    let server = ring.take_accepted(accepted.result).expect("a connection");
+    assert!(ring.take_accepted(accepted.result).is_none());
+
+    ring.watch(server.as_fd(), 6);
+    ring.submit();
+    std::io::Write::write_all(&mut &client, b"x").unwrap();
+    assert_eq!(answers(&mut ring, 1)[0].user_data, 6);
+
+    let start = ring.arena().start();
+    ring.receive(server.as_fd(), start, 10, true, 7);
+    ring.submit();
+    ring.cancel(7);
+    let all = answers(&mut ring, 3);
+    let answer = all
+        .iter()
+        .find(|c| c.class == CLASS_PORT)
+        .expect("an answer");
+    assert_eq!(answer.user_data, 7);
+    assert!(answer.result == 1 || answer.result == -125, "{answer:?}");
+    ring.close(server, 8);
+    assert!(
+        answers(&mut ring, 1)
+            .iter()
+            .any(|c| c.user_data == 8 && c.result == 0)
+    );
+    drop(client);
+}
+
+#[test]
+fn a_full_queue_loses_nothing() {
+    for best_mode in [
+        RingMode::Deferred,
+        RingMode::Cooperative,
+        RingMode::Interrupting,
+    ] {
+        let sizes = RingOptions {
+            submission_entries: 4,
+            completion_entries: 8,
+            best_mode,
+        };
+        read_a_thousand_times(&mut ring(sizes));
+    }
+}
+
+fn read_a_thousand_times(ring: &mut Ring) {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1 << 20).unwrap();
+    let slot = ring.open_file(file.as_fd());
+    let start = ring.arena().start();
+    for index in 0..1000 {
+        let address = start.0 as *mut u8;
+        let entry = opcode::Read::new(types::Fd(slot.number()), address, 512).build();
+        // SAFETY: the first sector of the arena; what ends up in it does not matter.
+        unsafe { ring.push_member(entry, slot, index) }
+    }
+    let mut seen: Vec<u64> = answers(ring, 1000)
+        .iter()
+        .map(|completed| {
+            assert_eq!((completed.class, completed.result), (CLASS_MEMBER, 512));
+            completed.user_data
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..1000).collect::<Vec<_>>());
+    assert!(!ring.is_busy());
+    ring.close_file(slot);
+}
+
+#[test]
+fn dropping_a_ring_ends_what_is_in_flight() {
+    let mut ring = ring(RingOptions::default());
+    let (left, right) = sockets();
+    let start = ring.arena().start();
+    let arena = Arc::downgrade(ring.arena());
+    ring.receive(left.as_fd(), start, 100, true, 1);
+    ring.submit();
+    let before = Instant::now();
+    drop(ring);
+    assert!(before.elapsed() < DRAIN_MAX);
+    assert!(
+        arena.upgrade().is_none(),
+        "the memory is released, not leaked"
+    );
+    drop(right);
+}
+
+#[test]
+fn waiting_ends_in_time() {
+    let mut ring = ring(RingOptions::default());
+    let before = Instant::now();
+    ring.wait(Some(Nanos(20_000_000)));
+    let waited = before.elapsed();
+    assert!(
+        waited >= Duration::from_millis(15) && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
+}

@@ -1,0 +1,395 @@
+//! What the user calls a member on the command line.
+//!
+//! ```text
+//! PATH[,key=value…]        a block device or a regular file
+//! ram:SIZE[,key=value…]    memory that is gone when the process ends
+//! null:SIZE[,key=value…]   forgets what is written and leaves reads untouched; for measuring
+//! ```
+//!
+//! | key | value | meaning |
+//! |---|---|---|
+//! | `serial` | 1 to 16 letters | the serial in the array's metadata, instead of the drive's own |
+//! | `sector` | `512`, `4096` | logical sector size of a file, ram or null member; 512 unless given |
+//! | `read-iops` | count, `k` = 1000, `m` = 1000 000 | 4 KiB reads per second |
+//! | `write-iops` | the same | 4 KiB writes per second |
+//! | `bandwidth` | size | bytes per second, reads and writes together |
+//! | `latency` | time | added to every I/O |
+//!
+//! Sizes are bytes or carry `k`, `m`, `g`, `t` for KiB, MiB, GiB, TiB. Times are whole nanoseconds or
+//! carry `ns`, `us`, `ms`, `s`. A path cannot contain a comma.
+
+use engine::units::Nanos;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a member is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A block device or regular file.
+    Path(PathBuf),
+    /// Memory of this process.
+    Ram {
+        /// Capacity.
+        size_bytes: u64,
+    },
+    /// Nothing at all.
+    Null {
+        /// Pretended capacity.
+        size_bytes: u64,
+    },
+}
+
+/// How much slower than its hardware a member is made. `None` means unlimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Reads of 4 KiB per second when nothing else runs.
+    pub read_iops: Option<u64>,
+    /// Writes of 4 KiB per second when nothing else runs.
+    pub write_iops: Option<u64>,
+    /// Bytes per second, reads and writes together.
+    pub bandwidth_bytes_per_second: Option<u64>,
+    /// Added to every I/O.
+    pub latency: Nanos,
+}
+
+impl Limits {
+    /// Whether anything is limited.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        *self != Limits::default()
+    }
+}
+
+/// A parsed member specification. See the module's prose for the grammar.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberSpec {
+    /// What it is made of.
+    pub target: Target,
+    /// The serial to use instead of the drive's own.
+    pub serial: Option<String>,
+    /// The sector size asked for.
+    pub sector_bytes: Option<u32>,
+    /// Artificial limits.
+    pub limits: Limits,
+}
+
+/// Why a text is not a member specification.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SpecError {
+    /// Nothing before the first comma.
+    #[error(
+        "member \"{text}\" names no drive; write PATH, ram:SIZE or null:SIZE before the first comma"
+    )]
+    NoTarget {
+        /// The whole specification.
+        text: String,
+    },
+    /// A key that there is none of.
+    #[error(
+        "member \"{text}\": unknown key \"{key}\"; the keys are serial, sector, read-iops, write-iops, \
+         bandwidth and latency"
+    )]
+    UnknownKey {
+        /// The whole specification.
+        text: String,
+        /// What stood before the `=`.
+        key: String,
+    },
+    /// A key twice.
+    #[error("member \"{text}\": {key}= is given twice; keep one")]
+    Twice {
+        /// The whole specification.
+        text: String,
+        /// The key.
+        key: String,
+    },
+    /// A value that does not fit its key.
+    #[error("member \"{text}\": {key} cannot be \"{value}\"; {expected}")]
+    BadValue {
+        /// The whole specification.
+        text: String,
+        /// The key, or `ram:` or `null:`.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+const SIZE_HELP: &str =
+    "give bytes, or a number with k, m, g or t for KiB, MiB, GiB or TiB, like 64m";
+const COUNT_HELP: &str = "give a count above zero, or one with k (1000) or m (1000000), like 500k";
+const TIME_HELP: &str = "give a time like 90us or 2ms, at most 60s";
+const SECTOR_HELP: &str = "give 512 or 4096";
+const SERIAL_HELP: &str =
+    "give 1 to 16 printable ASCII characters without spaces, commas and colons";
+/// Longest latency; anything beyond would look like a dead drive.
+const LATENCY_MAX: Nanos = Nanos(60 * Nanos::SECOND.0);
+
+impl FromStr for MemberSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<MemberSpec, SpecError> {
+        let mut parts = text.split(',');
+        let target = parse_target(text, parts.next().unwrap_or_default())?;
+        let mut spec = MemberSpec {
+            target,
+            serial: None,
+            sector_bytes: None,
+            limits: Limits::default(),
+        };
+        let mut seen: Vec<&str> = Vec::new();
+        for part in parts {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            if seen.contains(&key) {
+                return Err(SpecError::Twice {
+                    text: text.to_owned(),
+                    key: key.to_owned(),
+                });
+            }
+            seen.push(key);
+            spec.set(text, key, value)?;
+        }
+        Ok(spec)
+    }
+}
+
+impl MemberSpec {
+    /// A specification without keys.
+    #[must_use]
+    pub fn plain(target: Target) -> MemberSpec {
+        MemberSpec {
+            target,
+            serial: None,
+            sector_bytes: None,
+            limits: Limits::default(),
+        }
+    }
+
+    fn set(&mut self, text: &str, key: &str, value: &str) -> Result<(), SpecError> {
+        let bad = |expected| SpecError::BadValue {
+            text: text.to_owned(),
+            key: format!("{key}="),
+            value: value.to_owned(),
+            expected,
+        };
+        let count = || parse_count(value).ok_or(bad(COUNT_HELP));
+        match key {
+            "serial" => {
+                self.serial = Some(parse_serial(value).ok_or(bad(SERIAL_HELP))?);
+            }
+            "sector" => {
+                self.sector_bytes = Some(match value {
+                    "512" => 512,
+                    "4096" => 4096,
+                    _ => return Err(bad(SECTOR_HELP)),
+                });
+            }
+            "read-iops" => self.limits.read_iops = Some(count()?),
+            "write-iops" => self.limits.write_iops = Some(count()?),
+            "bandwidth" => {
+                let bytes = parse_size(value).ok_or(bad(SIZE_HELP))?;
+                self.limits.bandwidth_bytes_per_second = Some(bytes);
+            }
+            "latency" => self.limits.latency = parse_time(value).ok_or(bad(TIME_HELP))?,
+            _ => {
+                return Err(SpecError::UnknownKey {
+                    text: text.to_owned(),
+                    key: key.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse_target(text: &str, target: &str) -> Result<Target, SpecError> {
+    let size = |key: &str, value: &str| {
+        parse_size(value).ok_or_else(|| SpecError::BadValue {
+            text: text.to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected: SIZE_HELP,
+        })
+    };
+    if let Some(value) = target.strip_prefix("ram:") {
+        Ok(Target::Ram {
+            size_bytes: size("ram:", value)?,
+        })
+    } else if let Some(value) = target.strip_prefix("null:") {
+        Ok(Target::Null {
+            size_bytes: size("null:", value)?,
+        })
+    } else if target.is_empty() {
+        Err(SpecError::NoTarget {
+            text: text.to_owned(),
+        })
+    } else {
+        Ok(Target::Path(PathBuf::from(target)))
+    }
+}
+
+/// Digits, then one of `units` or nothing; the product, unless it is zero or overflows.
+fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" => 1,
+        _ => {
+            units
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
+                .1
+        }
+    };
+    number
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(factor)
+        .filter(|&value| value > 0)
+}
+
+/// A size: bytes, or with a binary suffix. `None` for zero, overflow and anything else.
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
+    parse_scaled(
+        text,
+        &[
+            ("k", 1 << 10),
+            ("m", 1 << 20),
+            ("g", 1 << 30),
+            ("t", 1 << 40),
+        ],
+    )
+    .filter(|&size| size <= i64::MAX as u64)
+}
+
+fn parse_count(text: &str) -> Option<u64> {
+    parse_scaled(text, &[("k", 1000), ("m", 1_000_000)])
+}
+
+fn parse_time(text: &str) -> Option<Nanos> {
+    let units = [
+        ("ns", 1),
+        ("us", 1000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    parse_scaled(text, &units)
+        .map(Nanos)
+        .filter(|&time| time <= LATENCY_MAX)
+}
+
+fn parse_serial(text: &str) -> Option<String> {
+    let fits = |c: char| c.is_ascii_graphic() && c != ':';
+    (!text.is_empty() && text.len() <= 16 && text.chars().all(fits)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> MemberSpec {
+        text.parse().unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        text.parse::<MemberSpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn targets() {
+        assert_eq!(
+            parse("/dev/nvme0n1").target,
+            Target::Path("/dev/nvme0n1".into())
+        );
+        assert_eq!(
+            parse("ram:64m").target,
+            Target::Ram {
+                size_bytes: 64 << 20
+            }
+        );
+        assert_eq!(
+            parse("null:2T").target,
+            Target::Null {
+                size_bytes: 2 << 40
+            }
+        );
+        assert_eq!(
+            parse("ram:1048576").target,
+            Target::Ram {
+                size_bytes: 1 << 20
+            }
+        );
+        assert_eq!(parse("./ram:1").target, Target::Path("./ram:1".into()));
+        assert!(!parse("d0.img").limits.any());
+    }
+
+    #[test]
+    fn keys() {
+        let text = "d0.img,serial=BAY-7,sector=4096,read-iops=640k,write-iops=1m,\
+                    bandwidth=3200m,latency=80us";
+        let spec = parse(text);
+        assert_eq!(spec.serial.as_deref(), Some("BAY-7"));
+        assert_eq!(spec.sector_bytes, Some(4096));
+        assert_eq!(
+            spec.limits,
+            Limits {
+                read_iops: Some(640_000),
+                write_iops: Some(1_000_000),
+                bandwidth_bytes_per_second: Some(3200 << 20),
+                latency: Nanos(80_000),
+            }
+        );
+        assert!(spec.limits.any());
+        assert_eq!(parse("a,latency=1500").limits.latency, Nanos(1500));
+        assert_eq!(parse("a,latency=2ms").limits.latency, Nanos(2_000_000));
+    }
+
+    #[test]
+    fn every_error_is_a_sentence_that_names_the_key() {
+        for (text, wanted) in [
+            ("", "names no drive"),
+            (",serial=A", "names no drive"),
+            ("ram:", "ram: cannot be \"\"; give bytes, or"),
+            ("ram:64q", "ram: cannot be \"64q\"; give bytes, or"),
+            ("null:0", "null: cannot be \"0\""),
+            ("ram:99999999t", "ram: cannot be \"99999999t\""),
+            (
+                "a,colour=red",
+                "unknown key \"colour\"; the keys are serial",
+            ),
+            ("a,", "unknown key \"\""),
+            (
+                "a,sector=520",
+                "sector= cannot be \"520\"; give 512 or 4096",
+            ),
+            ("a,sector", "sector= cannot be \"\""),
+            (
+                "a,read-iops=0",
+                "read-iops= cannot be \"0\"; give a count above zero",
+            ),
+            ("a,write-iops=-5", "write-iops= cannot be \"-5\""),
+            (
+                "a,bandwidth=fast",
+                "bandwidth= cannot be \"fast\"; give bytes",
+            ),
+            (
+                "a,latency=61s",
+                "latency= cannot be \"61s\"; give a time like 90us",
+            ),
+            ("a,serial=", "serial= cannot be \"\"; give 1 to 16"),
+            ("a,serial=12345678901234567", "serial= cannot be"),
+            ("a,serial=a:b", "serial= cannot be \"a:b\""),
+            ("a,serial=a,serial=b", "serial= is given twice"),
+        ] {
+            let message = error(text);
+            assert!(message.contains(wanted), "{text:?} gave {message:?}");
+            assert!(
+                message.starts_with(&format!("member \"{text}\"")),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Makes a member as slow as a real drive, exactly.
+//!
+//! A drive has one budget, shared by all shards: time. A read of 4 KiB takes `1 / read_iops` of it, a
+//! write `1 / write_iops`, and a longer I/O the larger of that per started 4 KiB and its bytes divided by
+//! the bandwidth. The budget is handed out in the order of arrival (virtual scheduling): an I/O is *due*
+//! when the budget of all before it and its own is spent, and finishes a fixed latency later.
+//!
+//! The rate must hold although the loop looks only now and then. An I/O that answers a finished one
+//! counts as arriving when its predecessor finished, not when the loop got round to noticing: the
+//! lateness of the last delivery is granted back, up to [`LATENESS_MAX`].
+//!
+//! Nothing here reads a clock, so the arithmetic is tested in virtual time.
+
+use crate::spec::Limits;
+use engine::plan::StepKind;
+use engine::units::Nanos;
+use std::sync::{Mutex, PoisonError};
+
+/// The unit that IOPS are counted in.
+const UNIT_BYTES: u64 = 4096;
+/// Picoseconds, so that a rate like 640 000/s (1562.5 ns) is exact enough.
+const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
+const PICOS_PER_NANO: u128 = 1000;
+/// A loop that is later than this does lose time, as it would with hardware.
+const LATENESS_MAX: Nanos = Nanos(20 * Nanos::MILLISECOND.0);
+
+/// The budget of one drive.
+#[derive(Debug)]
+pub struct Throttle {
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// When the budget given out so far is spent, in picoseconds.
+    spent_until: u128,
+    /// How late the last completion was noticed.
+    lateness: Nanos,
+    /// When that was.
+    noticed: Nanos,
+}
+
+impl Throttle {
+    /// A drive with these limits that has been idle for ever.
+    #[must_use]
+    pub fn new(limits: Limits) -> Throttle {
+        Throttle {
+            limits,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the budget for an I/O that arrives at `now`, and returns when it may finish.
+    #[must_use]
+    pub fn admit(&self, now: Nanos, kind: StepKind, length_bytes: u64) -> Nanos {
+        let cost = self.cost_picos(kind, length_bytes);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrival = u128::from(now.since(state.lateness).0) * PICOS_PER_NANO;
+        if cost > 0 {
+            state.spent_until = state.spent_until.max(arrival) + cost;
+        }
+        let due = if cost > 0 { state.spent_until } else { arrival };
+        Nanos(due.div_ceil(PICOS_PER_NANO) as u64).after(self.limits.latency)
+    }
+
+    /// Notes that an I/O which was to finish at `finish` was delivered at `now`.
+    pub fn delivered(&self, now: Nanos, finish: Nanos) {
+        let lateness = Nanos(now.since(finish).0.min(LATENESS_MAX.0));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of the completions noticed in one go, the first is the one that was waiting longest.
+        if now > state.noticed {
+            state.noticed = now;
+            state.lateness = lateness;
+        } else {
+            state.lateness = state.lateness.max(lateness);
+        }
+    }
+
+    /// The budget that an I/O takes. Flushes take none; zeroing and discarding count as one write,
+    /// whatever their length, because no payload moves.
+    fn cost_picos(&self, kind: StepKind, length_bytes: u64) -> u128 {
+        let (iops, units, bytes) = match kind {
+            StepKind::Read => (
+                self.limits.read_iops,
+                length_bytes.div_ceil(UNIT_BYTES),
+                length_bytes,
+            ),
+            StepKind::Write { .. } => (
+                self.limits.write_iops,
+                length_bytes.div_ceil(UNIT_BYTES),
+                length_bytes,
+            ),
+            StepKind::Zero { .. } | StepKind::Discard => (self.limits.write_iops, 1, 0),
+            _ => (None, 0, 0),
+        };
+        let by_count = iops.map_or(0, |iops| {
+            PICOS_PER_SECOND * u128::from(units) / u128::from(iops)
+        });
+        let by_bytes = self.limits.bandwidth_bytes_per_second.map_or(0, |rate| {
+            PICOS_PER_SECOND * u128::from(bytes) / u128::from(rate)
+        });
+        by_count.max(by_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

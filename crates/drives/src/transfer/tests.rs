@@ -1,0 +1,173 @@
+use super::*;
+use crate::arena::{Arena, ArenaOptions};
+use crate::ring::{Completed, RingOptions};
+use engine::world::Token;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+const WRITE: StepKind = StepKind::Write { fua: false };
+
+/// A ring, a file of 1 MiB, and transfers.
+struct Bench {
+    ring: Ring,
+    transfers: Transfers,
+    file: std::fs::File,
+    slot: FileSlot,
+    arena: Arc<Arena>,
+}
+
+fn bench() -> Bench {
+    let arena = |length_bytes| {
+        Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: false,
+            lock: false,
+        })
+        .unwrap()
+    };
+    let payload = arena(2 << 20);
+    let internal = arena(2 << 20);
+    let zeros = (internal.start(), 64 << 10);
+    let mut ring = Ring::new(RingOptions::default(), payload.clone(), internal).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1 << 20).unwrap();
+    let slot = ring.open_file(file.as_fd());
+    Bench {
+        ring,
+        transfers: Transfers::new(4, zeros),
+        file,
+        slot,
+        arena: payload,
+    }
+}
+
+impl Bench {
+    fn transfer(&self, kind: StepKind, payload: Payload, left_bytes: u64) -> Transfer {
+        Transfer {
+            answer: Answer::Done(Token(1)),
+            attachment: 0,
+            file: self.slot,
+            sector_bytes: 512,
+            kind,
+            payload,
+            offset_bytes: 8192,
+            left_bytes,
+            finish: Nanos(0),
+            memory: None,
+        }
+    }
+
+    /// Waits for `count` transfers to end.
+    fn finish(&mut self, count: usize) -> Vec<(Transfer, i32)> {
+        let mut completed: Vec<Completed> = Vec::new();
+        let mut done = Vec::new();
+        for _ in 0..2000 {
+            self.ring.wait(Some(Nanos(10_000_000)));
+            self.ring.reap(&mut completed, 100);
+            for Completed {
+                user_data, result, ..
+            } in completed.drain(..)
+            {
+                done.extend(
+                    self.transfers
+                        .answered(&mut self.ring, user_data as u32, result),
+                );
+            }
+            if done.len() == count {
+                return done;
+            }
+        }
+        panic!("only {} of {count} answers", done.len());
+    }
+}
+
+#[test]
+fn the_rest_of_a_short_answer_is_asked_for() {
+    let mut bench = bench();
+    let start = bench.arena.start();
+    let list = bench.ring.vectors().take();
+    for offset in [0, 65_536] {
+        let address = (start.0 + offset) as *mut u8;
+        assert!(bench.ring.vectors().push(list, address, 4096));
+    }
+    for (payload, wanted) in [
+        (Payload::Piece(start), Payload::Piece(start.at(5120))),
+        (Payload::List(list), Payload::List(list)),
+    ] {
+        let mut transfer = bench.transfer(StepKind::Read, payload, 8192);
+        assert_eq!(transfer.moved(&mut bench.ring, 5120), None);
+        assert_eq!(
+            (transfer.offset_bytes, transfer.left_bytes),
+            (8192 + 5120, 3072)
+        );
+        assert_eq!(transfer.payload, wanted);
+        assert_eq!(transfer.moved(&mut bench.ring, 3072), Some(0));
+    }
+    assert_eq!(bench.ring.vectors().pieces::<u8>(list), {
+        let (address, _) = bench.ring.vectors().pieces::<u8>(list);
+        (address, 1)
+    });
+}
+
+#[test]
+fn ends_and_torn_sectors_are_errors() {
+    let mut bench = bench();
+    let piece = Payload::Piece(bench.arena.start());
+    for (kind, errno) in [(StepKind::Read, ENXIO), (WRITE, EIO)] {
+        for count in [0, 100, 9000] {
+            let mut transfer = bench.transfer(kind, piece, 8192);
+            assert_eq!(
+                transfer.moved(&mut bench.ring, count),
+                Some(errno),
+                "{kind:?} {count}"
+            );
+        }
+    }
+}
+
+#[test]
+fn zeroing_is_written_where_the_file_system_cannot() {
+    let mut bench = bench();
+    let bytes = vec![7u8; 1 << 20];
+    std::os::unix::fs::FileExt::write_all_at(&bench.file, &bytes, 0).unwrap();
+    let kind = StepKind::Zero {
+        keep_allocated: true,
+    };
+    let mut transfer = bench.transfer(kind, Payload::Nothing, 300_032);
+    assert_eq!(transfer.failed(EIO), Some(EIO));
+    assert_eq!(transfer.failed(EOPNOTSUPP), None);
+    assert_eq!(transfer.payload, Payload::Zeros);
+    // Longer than the block of zeros, so it takes several writes.
+    bench.transfers.start(&mut bench.ring, transfer);
+    assert_eq!(bench.finish(1)[0].1, 0);
+    let mut back = vec![1u8; 1 << 20];
+    std::os::unix::fs::FileExt::read_exact_at(&bench.file, &mut back, 0).unwrap();
+    let inside = 8192..8192 + 300_032;
+    let right = |(at, &byte): (usize, &u8)| byte == if inside.contains(&at) { 0 } else { 7 };
+    assert!(back.iter().enumerate().all(right));
+    // A second refusal is final, and discarding is never replaced by writing.
+    transfer.payload = Payload::Zeros;
+    assert_eq!(transfer.failed(EOPNOTSUPP), Some(EOPNOTSUPP));
+    let mut discard = bench.transfer(StepKind::Discard, Payload::Nothing, 4096);
+    assert_eq!(discard.failed(EOPNOTSUPP), Some(EOPNOTSUPP));
+}
+
+#[test]
+fn slots_are_reused_and_grow() {
+    let mut bench = bench();
+    let piece = Payload::Piece(bench.arena.start());
+    for _ in 0..10 {
+        for n in 0..9 {
+            let answer = Answer::Done(Token(n));
+            let transfer = Transfer {
+                answer,
+                ..bench.transfer(StepKind::Read, piece, 4096)
+            };
+            bench.transfers.start(&mut bench.ring, transfer);
+            assert!(bench.transfers.find(answer).is_some());
+        }
+        assert!(bench.finish(9).iter().all(|(_, errno)| *errno == 0));
+    }
+    assert!(bench.transfers.slots.len() <= 9);
+    assert!(bench.transfers.find(Answer::Done(Token(3))).is_none());
+}

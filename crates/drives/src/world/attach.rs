@@ -1,0 +1,138 @@
+//! Which drive serves which member.
+//!
+//! Every attachment has its own slot and its own entry in the ring's file table until its last I/O is
+//! answered, so that the rest of a half-done write can never reach the drive that replaced it.
+
+use crate::drive::{Backing, Drive};
+use crate::ring::{FileSlot, Ring};
+use engine::units::MemberId;
+use std::sync::Arc;
+
+/// How I/O to a member is handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Serving {
+    /// Not attached.
+    Absent,
+    /// A null member without limits.
+    Null { size_bytes: u64 },
+    /// Any other drive, by the index of its attachment.
+    Drive(u16),
+}
+
+/// A drive in use.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    pub drive: Arc<Drive>,
+    /// For files and block devices.
+    pub file: Option<FileSlot>,
+    /// I/O not answered yet.
+    in_flight: u32,
+    detached: bool,
+}
+
+/// All drives of a world.
+#[derive(Debug)]
+pub(super) struct Attachments {
+    /// One entry for every value of a [`MemberId`], so that the look-up needs no check.
+    members: [Serving; 256],
+    /// The attachment of every member, also of those served without one.
+    index_of: [Option<u16>; 256],
+    slots: Vec<Option<Attachment>>,
+}
+
+impl Attachments {
+    pub fn new() -> Attachments {
+        Attachments {
+            members: [Serving::Absent; 256],
+            index_of: [None; 256],
+            slots: Vec::with_capacity(256),
+        }
+    }
+
+    #[inline]
+    pub fn serving(&self, member: MemberId) -> Serving {
+        self.members[usize::from(member.0)]
+    }
+
+    /// The index of the member's attachment.
+    pub fn index_of(&self, member: MemberId) -> Option<u16> {
+        self.index_of[usize::from(member.0)]
+    }
+
+    /// An attachment that has I/O in flight or serves a member.
+    #[inline]
+    pub fn at(&self, index: u16) -> &Attachment {
+        self.slots[usize::from(index)]
+            .as_ref()
+            .expect("an attachment in use stays")
+    }
+
+    pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>, ring: &mut Ring) {
+        self.detach(member, ring);
+        let index = self
+            .slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                self.slots.push(None);
+                self.slots.len() - 1
+            });
+        let plain_null = matches!(drive.backing(), Backing::Null) && drive.throttle().is_none();
+        self.members[usize::from(member.0)] = if plain_null {
+            Serving::Null {
+                size_bytes: drive.size_bytes(),
+            }
+        } else {
+            Serving::Drive(index as u16)
+        };
+        self.index_of[usize::from(member.0)] = Some(index as u16);
+        let file = drive.fd().map(|fd| ring.open_file(fd));
+        self.slots[index] = Some(Attachment {
+            drive,
+            file,
+            in_flight: 0,
+            detached: false,
+        });
+    }
+
+    pub fn detach(&mut self, member: MemberId, ring: &mut Ring) {
+        self.members[usize::from(member.0)] = Serving::Absent;
+        if let Some(index) = self.index_of[usize::from(member.0)].take() {
+            self.at_mut(index).detached = true;
+            self.close_if_done(index, ring);
+        }
+    }
+
+    /// An I/O to the attachment begins.
+    #[inline]
+    pub fn started(&mut self, index: u16) {
+        self.at_mut(index).in_flight += 1;
+    }
+
+    /// An I/O to the attachment has been answered.
+    #[inline]
+    pub fn ended(&mut self, index: u16, ring: &mut Ring) {
+        let attachment = self.at_mut(index);
+        attachment.in_flight -= 1;
+        if attachment.detached {
+            self.close_if_done(index, ring);
+        }
+    }
+
+    fn close_if_done(&mut self, index: u16, ring: &mut Ring) {
+        let attachment = self.at_mut(index);
+        if attachment.in_flight == 0 {
+            if let Some(file) = attachment.file {
+                ring.close_file(file);
+            }
+            self.slots[usize::from(index)] = None;
+        }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, index: u16) -> &mut Attachment {
+        self.slots[usize::from(index)]
+            .as_mut()
+            .expect("an attachment in use stays")
+    }
+}

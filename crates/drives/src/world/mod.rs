@@ -1,0 +1,400 @@
+//! The real world: drives behind one io_uring, clients behind a port, other shards behind mailboxes.
+//!
+//! One [`RingWorld`] runs on one thread, which must make it (the ring belongs to its maker). Members come
+//! and go by [`Mail::Attach`] and [`Mail::Detach`]; I/O to a member that is not attached is answered
+//! `Gone` at once, I/O in flight at a detach is answered as the kernel answers it.
+//!
+//! The shortest path of an I/O, to a null member, is one table look-up and one queue; RAM members copy
+//! while they are asked; files and block devices go through the ring. Members with limits answer when
+//! [`crate::throttle`] says so.
+
+mod attach;
+mod metadata;
+mod payload;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+pub use wait::Wait;
+
+use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
+use crate::drive::{Backing, Drive};
+use crate::held::{Answer, HeldAnswers};
+use crate::mailbox::{Mail, MailSender, Mailbox};
+use crate::port::Port;
+use crate::ring::{
+    CLASS_INTERNAL, CLASS_MEMBER, Completed, Ring, RingError, RingOptions, RingReport,
+};
+use crate::transfer::{GONE, MISUSE, Payload, Transfer, Transfers};
+use attach::{Attachments, Serving};
+use engine::control::message::Message;
+use engine::control::record::Record;
+use engine::event::Event;
+use engine::limits::REAP_MAX;
+use engine::plan::Segment;
+use engine::policy::MemberError;
+use engine::request::Completion;
+use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::world::{Input, Io, Token, World};
+use metadata::Metadata;
+use payload::{copy, gather, with_addresses};
+use rustix::time::ClockId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors.
+pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> (u64, Vec<u8>) + Send>;
+
+/// I/O in flight that fits without growing.
+const TRANSFERS: usize = 8192;
+/// Zeros for drives that cannot zero by themselves.
+const ZEROS_BYTES: usize = 1 << 20;
+/// Memory for metadata on its way to the drives, apart from payload so that it is always there.
+const METADATA_BYTES: usize = 7 << 20;
+/// Names the watch on the mailbox among the internal completions.
+const WATCH_MAILBOX: u64 = 0;
+const ECANCELED: i32 = 125;
+
+/// What a world is made of. It can be sent to the thread that is to make the world.
+pub struct WorldOptions<P> {
+    /// All payload memory; shared by the shards.
+    pub arena: Arc<Arena>,
+    /// Sizes of the ring.
+    pub ring: RingOptions,
+    /// What to do when there is nothing to do.
+    pub wait: Wait,
+    /// This shard's letters.
+    pub mailbox: Mailbox,
+    /// Every shard's mailbox by shard number, this one's included.
+    pub peers: Vec<MailSender>,
+    /// The clients.
+    pub port: P,
+    /// Encodes metadata.
+    pub encoder: Encoder,
+    /// Told about events.
+    pub on_event: Box<dyn FnMut(Event) + Send>,
+}
+
+/// A world could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// No io_uring.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] ArenaError),
+}
+
+/// An answer that is due; errno zero is success.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    answer: Answer,
+    errno: i32,
+}
+
+/// See the module's prose.
+pub struct RingWorld<P: Port> {
+    // First, because it must be dropped first: it waits for the kernel to let go of the rest.
+    ring: Ring,
+    transfers: Transfers,
+    attachments: Attachments,
+    metadata: Metadata,
+    held: HeldAnswers,
+    ready: VecDeque<Ready>,
+    completed: Vec<Completed>,
+    mailbox: Mailbox,
+    mailbox_watched: bool,
+    peers: Vec<MailSender>,
+    port: P,
+    encoder: Encoder,
+    on_event: Box<dyn FnMut(Event) + Send>,
+    wait: Wait,
+}
+
+impl<P: Port> RingWorld<P> {
+    /// A world for the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`WorldError`] when the kernel offers no io_uring or no memory.
+    pub fn new(options: WorldOptions<P>) -> Result<RingWorld<P>, WorldError> {
+        let internal = Arena::new(ArenaOptions {
+            length_bytes: ZEROS_BYTES + METADATA_BYTES,
+            prefault: true,
+            lock: true,
+        })?;
+        let zeros = (internal.start(), ZEROS_BYTES as u64);
+        let pool = Pool::new(internal.clone(), ZEROS_BYTES..ZEROS_BYTES + METADATA_BYTES);
+        Ok(RingWorld {
+            ring: Ring::new(options.ring, options.arena, internal)?,
+            transfers: Transfers::new(TRANSFERS, zeros),
+            attachments: Attachments::new(),
+            metadata: Metadata::new(pool),
+            held: HeldAnswers::with_capacity(TRANSFERS),
+            ready: VecDeque::with_capacity(TRANSFERS),
+            completed: Vec::with_capacity(REAP_MAX),
+            mailbox: options.mailbox,
+            mailbox_watched: false,
+            peers: options.peers,
+            port: options.port,
+            encoder: options.encoder,
+            on_event: options.on_event,
+            wait: options.wait,
+        })
+    }
+
+    /// What the kernel granted the ring.
+    #[must_use]
+    pub fn report(&self) -> RingReport {
+        self.ring.report()
+    }
+
+    /// The port.
+    pub fn port(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    /// Serves `member` from `drive` from now on, instead of any drive before.
+    pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
+        self.attachments.attach(member, drive, &mut self.ring);
+    }
+
+    /// Stops serving `member`.
+    pub fn detach(&mut self, member: MemberId) {
+        self.attachments.detach(member, &mut self.ring);
+    }
+
+    fn open_letter(&mut self, mail: Mail, inputs: &mut Vec<Input>) {
+        match mail {
+            Mail::Engine(message) => inputs.push(Input::Message(message)),
+            Mail::Attach(member, drive) => self.attach(member, drive),
+            Mail::Detach(member) => self.detach(member),
+            Mail::Port(letter) => self.port.mail(letter),
+        }
+    }
+
+    /// An I/O to anything but a null member at full speed.
+    fn io_to_drive(&mut self, index: u16, io: Io, memory: impl Iterator<Item = Segment>) {
+        let attachment = self.attachments.at(index);
+        let drive = &attachment.drive;
+        let end = io.offset_bytes.checked_add(io.length_bytes);
+        if end.is_none_or(|end| end > drive.size_bytes()) {
+            return self.answer(Answer::Done(io.token), MISUSE);
+        }
+        let finish = match drive.throttle() {
+            Some(throttle) => throttle.admit(clock(), io.kind, io.length_bytes),
+            None => Nanos(0),
+        };
+        let errno = match (drive.backing(), attachment.file) {
+            (Backing::File(_), Some(file)) => {
+                let transfer = Transfer {
+                    answer: Answer::Done(io.token),
+                    attachment: index,
+                    file,
+                    sector_bytes: drive.sector_bytes(),
+                    kind: io.kind,
+                    payload: Payload::Nothing,
+                    offset_bytes: io.offset_bytes,
+                    left_bytes: io.length_bytes,
+                    finish,
+                    memory: None,
+                };
+                return self.start(transfer, memory);
+            }
+            (Backing::Ram(ram), _) => copy(ram, self.ring.arena(), io, memory),
+            _ => 0,
+        };
+        self.attachments.started(index);
+        self.settle(Answer::Done(io.token), index, finish, errno);
+    }
+
+    /// Adds the payload to a transfer and hands it to the ring.
+    fn start(&mut self, mut transfer: Transfer, memory: impl Iterator<Item = Segment>) {
+        match gather(&mut self.ring, &transfer, memory) {
+            Ok(payload) => transfer.payload = payload,
+            Err(errno) => return self.answer(transfer.answer, errno),
+        }
+        self.attachments.started(transfer.attachment);
+        self.transfers.start(&mut self.ring, transfer);
+    }
+
+    /// An I/O has ended; its answer is due at `finish`, errors at once.
+    fn settle(&mut self, answer: Answer, attachment: u16, finish: Nanos, errno: i32) {
+        if finish > Nanos(0) && errno == 0 {
+            self.held.push(finish, answer, attachment);
+        } else {
+            self.attachments.ended(attachment, &mut self.ring);
+            self.answer(answer, errno);
+        }
+    }
+
+    #[inline]
+    fn answer(&mut self, answer: Answer, errno: i32) {
+        self.ready.push_back(Ready { answer, errno });
+    }
+
+    /// Answers what throttled members owe by `now`.
+    fn release_held(&mut self, now: Nanos) {
+        while let Some(held) = self.held.pop_due(now) {
+            if let Some(throttle) = self.attachments.at(held.attachment).drive.throttle() {
+                throttle.delivered(now, held.finish);
+            }
+            self.attachments.ended(held.attachment, &mut self.ring);
+            self.answer(held.answer, 0);
+        }
+    }
+
+    fn member_answered(&mut self, index: u32, result: i32) {
+        let answered = self.transfers.answered(&mut self.ring, index, result);
+        let Some((transfer, errno)) = answered else {
+            return;
+        };
+        if let Some(memory) = transfer.memory {
+            self.metadata.free(memory);
+            self.write_waiting_metadata();
+        }
+        self.settle(transfer.answer, transfer.attachment, transfer.finish, errno);
+    }
+
+    fn reap_ring(&mut self, inputs: &mut Vec<Input>) {
+        let mut completed = std::mem::take(&mut self.completed);
+        self.ring.reap(&mut completed, REAP_MAX);
+        for Completed {
+            class,
+            user_data,
+            result,
+        } in completed.drain(..)
+        {
+            match class {
+                CLASS_MEMBER => self.member_answered(user_data as u32, result),
+                CLASS_INTERNAL if user_data == WATCH_MAILBOX => {
+                    self.mailbox_watched = false;
+                    self.mailbox.clear_wake();
+                }
+                CLASS_INTERNAL => {}
+                _ => self
+                    .port
+                    .completion(user_data, result, &mut self.ring, inputs),
+            }
+        }
+        self.completed = completed;
+    }
+}
+
+impl<P: Port> World for RingWorld<P> {
+    fn now(&mut self) -> Nanos {
+        clock()
+    }
+
+    fn reap(&mut self, inputs: &mut Vec<Input>) {
+        for _ in 0..REAP_MAX {
+            match self.mailbox.receive() {
+                Some(mail) => self.open_letter(mail, inputs),
+                None => break,
+            }
+        }
+        if self.ring.is_busy() {
+            self.reap_ring(inputs);
+        }
+        if !self.held.is_empty() {
+            self.release_held(clock());
+        }
+        let due = self.ready.len().min(REAP_MAX);
+        inputs.extend(self.ready.drain(..due).map(Ready::input));
+        let now = if P::TIMED { clock() } else { Nanos(0) };
+        self.port.poll(now, &mut self.ring, inputs);
+    }
+
+    #[inline]
+    fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
+        match self.attachments.serving(io.member) {
+            Serving::Null { size_bytes } => {
+                let end = io.offset_bytes.checked_add(io.length_bytes);
+                let fits = end.is_some_and(|end| end <= size_bytes);
+                self.answer(Answer::Done(io.token), if fits { 0 } else { MISUSE });
+            }
+            Serving::Drive(index) => self.io_to_drive(index, io, memory),
+            Serving::Absent => self.answer(Answer::Done(io.token), GONE),
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        if let Some(held) = self.held.remove(token) {
+            self.attachments.ended(held.attachment, &mut self.ring);
+            self.answer(held.answer, ECANCELED);
+        } else if let Some(index) = self.transfers.find(Answer::Done(token)) {
+            self.ring.cancel_member(index);
+        }
+    }
+
+    fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
+        let length = u64::from(length_bytes);
+        let target = self.ring.arena().pointer(target, length);
+        with_addresses(self.ring.arena(), length, sources, |sources| {
+            // SAFETY: every range has been checked to lie in the arena; the engine's range locks keep
+            // others off, and its planners let sources and target be equal or disjoint.
+            unsafe { engine::xor::xor_into(target, sources, length_bytes as usize) }
+        });
+    }
+
+    fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
+        with_addresses(
+            self.ring.arena(),
+            u64::from(length_bytes),
+            sources,
+            |sources| {
+                // SAFETY: as in `xor`.
+                unsafe { engine::xor::xor_is_zero(sources, length_bytes as usize) }
+            },
+        )
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.port.complete(completion);
+    }
+
+    fn send(&mut self, to: ShardId, message: Message) {
+        self.peers[usize::from(to.0)].send(Mail::Engine(message));
+    }
+
+    fn persist(&mut self, member: MemberId, record: &Record) {
+        let (offset_bytes, bytes) = (self.encoder)(member, record);
+        self.write_metadata(member, offset_bytes, bytes);
+    }
+
+    fn event(&mut self, event: Event) {
+        (self.on_event)(event);
+    }
+
+    fn submit(&mut self) {
+        self.port.flush(&mut self.ring);
+        self.ring.submit();
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) {
+        self.wait_until(until);
+    }
+}
+
+impl Ready {
+    #[inline]
+    fn input(self) -> Input {
+        let result = if self.errno == 0 {
+            Ok(())
+        } else {
+            Err(MemberError::from_errno(self.errno))
+        };
+        match self.answer {
+            Answer::Done(token) => Input::Done { token, result },
+            Answer::Persisted(member) => Input::Persisted { member, result },
+        }
+    }
+}
+
+/// The monotonic clock.
+#[inline]
+pub(crate) fn clock() -> Nanos {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * Nanos::SECOND.0 + now.tv_nsec as u64)
+}

@@ -1,0 +1,147 @@
+//! Files that shrink, vanish, are replaced, or are busy.
+
+use super::*;
+
+#[test]
+fn reads_past_a_truncation_say_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let mut world = world([drive(&path)]);
+    let shrink = |size| {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(size)
+            .unwrap();
+    };
+    shrink(1 << 19);
+    start(&mut world, 1, (0, StepKind::Read, 1 << 19), &[(0, 4096)]);
+    assert_eq!(fail(&mut world, 1).class, ErrorClass::Gone);
+    // Half of it is still there; a short read must not pass for a whole one.
+    start(
+        &mut world,
+        2,
+        (0, StepKind::Read, (1 << 19) - 4096),
+        &[(0, 4096), (65_536, 4096)],
+    );
+    assert_eq!(fail(&mut world, 2).class, ErrorClass::Gone);
+    start(
+        &mut world,
+        3,
+        (0, StepKind::Read, (1 << 19) - 4096),
+        &[(0, 4096)],
+    );
+    succeed(&mut world, 3);
+    shrink((1 << 19) - 100);
+    start(
+        &mut world,
+        4,
+        (0, StepKind::Read, (1 << 19) - 4096),
+        &[(0, 4096)],
+    );
+    assert_eq!(fail(&mut world, 4).class, ErrorClass::Gone);
+}
+
+#[test]
+fn a_replaced_drive_gets_none_of_the_old_ones_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = drive(image(folder.path(), "old.img", 1 << 20));
+    let new = drive(image(folder.path(), "new.img", 1 << 20));
+    let mut world = world([old.clone()]);
+    put(&world, 0, &[1; 4096]);
+    for n in 0..100 {
+        start(&mut world, n, (0, WRITE, n * 4096), &[(0, 4096)]);
+    }
+    // The writes have not been submitted yet.
+    world.attach(MemberId(0), new.clone());
+    put(&world, 4096, &[2; 4096]);
+    start(&mut world, 100, (0, WRITE, 0), &[(4096, 4096)]);
+    let all = results(&mut world, 101);
+    assert!(all.iter().all(|(_, result)| result.is_ok()), "{all:?}");
+    assert_eq!(old.read_at(0, 4096).unwrap(), [1; 4096]);
+    assert_eq!(old.read_at(99 * 4096, 4096).unwrap(), [1; 4096]);
+    assert_eq!(new.read_at(0, 4096).unwrap(), [2; 4096]);
+    assert_eq!(new.read_at(4096, 4096).unwrap(), [0; 4096]);
+    assert_eq!(
+        Arc::strong_count(&old),
+        1,
+        "the old drive is let go after its last answer"
+    );
+    assert_eq!(Arc::strong_count(&new), 2);
+}
+
+#[test]
+fn thousands_of_requests_through_a_small_ring_are_all_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world([drive(image(folder.path(), "d0.img", 4 << 20))]);
+    for n in 0..10_000u64 {
+        let place = (n * 37 % 1000) * 4096;
+        start(
+            &mut world,
+            n,
+            (0, StepKind::Read, place),
+            &[(0, 2048), (8192, 2048)],
+        );
+    }
+    let all = results(&mut world, 10_000);
+    assert!(
+        all.iter()
+            .enumerate()
+            .all(|(n, (token, result))| *token == n as u64 && result.is_ok())
+    );
+}
+
+#[test]
+fn cancelled_io_is_answered_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world([drive(image(folder.path(), "d0.img", 1 << 20))]);
+    start(&mut world, 1, (0, StepKind::Read, 0), &[(0, 4096)]);
+    world.submit();
+    world.cancel(Token(1));
+    world.cancel(Token(999));
+    let (token, result) = results(&mut world, 1)[0];
+    assert_eq!(token, 1);
+    assert!(
+        result.is_ok() || result.unwrap_err().class == ErrorClass::Path,
+        "{result:?}"
+    );
+    std::thread::sleep(Duration::from_millis(20));
+    let mut late = Vec::new();
+    world.reap(&mut late);
+    assert!(late.is_empty(), "{late:?}");
+}
+
+#[test]
+fn metadata_larger_than_its_memory_waits_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = drive(image(folder.path(), "d0.img", 8 << 20));
+    let mut world = world([file.clone()]);
+    world.encoder = Box::new(|_, record| {
+        let mut bytes = vec![record.generation as u8; 3 << 20];
+        bytes[0] = 0xEE;
+        (0, bytes)
+    });
+    (1..=20).for_each(|generation| world.persist(MemberId(0), &record(generation)));
+    let all = inputs(&mut world, 20);
+    assert!(
+        all.iter()
+            .all(|input| matches!(input, Input::Persisted { result: Ok(()), .. }))
+    );
+    assert_eq!(
+        file.read_at(1, 1).unwrap(),
+        [20],
+        "the last one is the last"
+    );
+
+    world.encoder = Box::new(|_, _| (100, vec![0; 512]));
+    world.persist(MemberId(0), &record(1));
+    match inputs(&mut world, 1)[..] {
+        [
+            Input::Persisted {
+                result: Err(error), ..
+            },
+        ] => assert_eq!(error.class, ErrorClass::Misuse),
+        ref other => panic!("unexpected {other:?}"),
+    }
+}

@@ -1,0 +1,200 @@
+//! Letters, sleep and ports.
+
+use super::*;
+use crate::ring::Ring;
+use std::any::Any;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Reads 8-byte tags from a socket and turns each into a request; echoes the tag when it is done.
+struct TagPort {
+    socket: OwnedFd,
+    memory: Buffer,
+    receiving: bool,
+    replies: Vec<u64>,
+    sent: usize,
+    letters: Vec<u64>,
+}
+
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+
+impl Port for TagPort {
+    fn poll(&mut self, _: Nanos, ring: &mut Ring, _: &mut Vec<Input>) {
+        if !self.receiving {
+            self.receiving = true;
+            ring.receive(self.socket.as_fd(), self.memory, 8, true, RECEIVE);
+        }
+    }
+
+    fn completion(
+        &mut self,
+        user_data: u64,
+        result: i32,
+        ring: &mut Ring,
+        inputs: &mut Vec<Input>,
+    ) {
+        if user_data == SEND {
+            self.sent += 1;
+        } else if result == 8 {
+            self.receiving = false;
+            let mut tag = [0; 8];
+            ring.arena().read(self.memory, &mut tag);
+            inputs.push(Input::Request(Request {
+                tag: u64::from_le_bytes(tag),
+                volume: VolumeId(0),
+                operation: engine::request::Operation::Flush,
+                fua: false,
+                offset_bytes: 0,
+                length_bytes: 0,
+                buffer: self.memory,
+            }));
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.replies.push(completion.tag);
+    }
+
+    fn flush(&mut self, ring: &mut Ring) {
+        for tag in self.replies.drain(..) {
+            ring.arena().write(self.memory.at(4096), &tag.to_le_bytes());
+            ring.send(self.socket.as_fd(), self.memory.at(4096), 8, SEND);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn mail(&mut self, letter: Box<dyn Any + Send>) {
+        self.letters.push(*letter.downcast::<u64>().unwrap());
+    }
+}
+
+#[test]
+fn a_port_asks_and_is_answered() {
+    let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+    let port = TagPort {
+        socket: server.into(),
+        memory: Buffer(0),
+        receiving: false,
+        replies: Vec::new(),
+        sent: 0,
+        letters: Vec::new(),
+    };
+    let mut world = world_with(port, Wait::Sleep);
+    let memory = world.ring.arena().start();
+    world.port().memory = memory;
+    let asking = std::thread::spawn(move || {
+        for tag in 0..200u64 {
+            client.write_all(&tag.to_le_bytes()).unwrap();
+            let mut reply = [0; 8];
+            std::io::Read::read_exact(&mut client, &mut reply).unwrap();
+            assert_eq!(u64::from_le_bytes(reply), tag);
+        }
+    });
+    for wanted in 0..200 {
+        match inputs(&mut world, 1)[..] {
+            [Input::Request(Request { tag, .. })] => {
+                assert_eq!(tag, wanted);
+                world.complete(Completion {
+                    tag,
+                    result: Ok(()),
+                });
+                world.submit();
+            }
+            ref other => panic!("unexpected {other:?}"),
+        }
+    }
+    asking.join().unwrap();
+    world.mailbox.sender().send(Mail::Port(Box::new(9u64)));
+    world.reap(&mut Vec::new());
+    assert_eq!(world.port().letters, [9]);
+    assert!(world.port().sent >= 199);
+}
+
+#[test]
+fn a_letter_wakes_a_sleeper() {
+    for wait in [Wait::Sleep, Wait::Hybrid { spin_ns: 1000 }] {
+        let mut world = world_with((), wait);
+        for round in 0..5 {
+            let sender = world.mailbox.sender();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(10));
+                sender.send(Mail::Engine(Message::WriteIntent(VolumeId(round))));
+            });
+            let begin = Instant::now();
+            let mut inputs = Vec::new();
+            while inputs.is_empty() {
+                // Without `until`, only the letter can end this.
+                world.wait(None);
+                world.reap(&mut inputs);
+            }
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            assert!(
+                matches!(inputs[..], [Input::Message(Message::WriteIntent(VolumeId(n)))] if n == round)
+            );
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn shards_talk_and_attach_by_mail() {
+    let mut first = world_with((), Wait::Sleep);
+    let mut second = world_with((), Wait::Sleep);
+    first.peers.push(second.mailbox.sender());
+    for n in 0..1000 {
+        first.send(
+            ShardId(1),
+            Message::Flushed {
+                ticket: n,
+                failed: Default::default(),
+            },
+        );
+        first.send(
+            ShardId(0),
+            Message::Flushed {
+                ticket: n,
+                failed: Default::default(),
+            },
+        );
+    }
+    for world in [&mut first, &mut second] {
+        let tickets: Vec<u32> = inputs(world, 1000)
+            .iter()
+            .map(|input| match input {
+                Input::Message(Message::Flushed { ticket, .. }) => *ticket,
+                other => panic!("unexpected {other:?}"),
+            })
+            .collect();
+        assert_eq!(tickets, (0..1000).collect::<Vec<_>>());
+    }
+    let ram = drive("ram:1m");
+    let mail = second.mailbox.sender();
+    mail.send(Mail::Attach(MemberId(3), ram.clone()));
+    second.reap(&mut Vec::new());
+    put(&second, 0, b"by mail");
+    start(&mut second, 1, (3, WRITE, 0), &[(0, 512)]);
+    succeed(&mut second, 1);
+    assert_eq!(ram.read_at(0, 7).unwrap(), b"by mail");
+    mail.send(Mail::Detach(MemberId(3)));
+    second.reap(&mut Vec::new());
+    start(&mut second, 2, (3, WRITE, 0), &[(0, 512)]);
+    assert_eq!(fail(&mut second, 2).class, ErrorClass::Gone);
+    assert_eq!(Arc::strong_count(&ram), 1);
+}
+
+#[test]
+fn waiting_without_letters_ends_in_time() {
+    for wait in [Wait::Sleep, Wait::Spin, Wait::Hybrid { spin_ns: 5_000_000 }] {
+        let mut world = world_with((), wait);
+        let begin = world.now();
+        let until = begin.after(Nanos(10_000_000));
+        while world.now() < until {
+            world.wait(Some(until));
+        }
+        assert!(world.now().since(begin) < Nanos(5 * Nanos::SECOND.0));
+    }
+}

@@ -1,0 +1,74 @@
+//! Limits in real time. The arithmetic is tested in virtual time; here only that it is applied.
+
+use super::*;
+
+/// A closed loop for half a second; I/Os per second.
+fn rate(text: &str, depth: u64, wait: Wait) -> f64 {
+    let mut world = world([drive(text)]);
+    world.wait = wait;
+    let begin = Instant::now();
+    (0..depth).for_each(|n| start(&mut world, n, (0, StepKind::Read, 0), &[(0, 4096)]));
+    let mut done = 0;
+    while begin.elapsed() < Duration::from_millis(500) {
+        let answered = inputs(&mut world, 1);
+        done += answered.len();
+        for input in answered {
+            let Input::Done {
+                token,
+                result: Ok(()),
+            } = input
+            else {
+                panic!("{input:?}")
+            };
+            start(&mut world, token.0, (0, StepKind::Read, 0), &[(0, 4096)]);
+        }
+    }
+    done as f64 / begin.elapsed().as_secs_f64()
+}
+
+#[test]
+fn the_rate_is_about_what_was_asked() {
+    // Loose, because the machine may be busy: never faster, and not absurdly slow.
+    for wait in [Wait::Sleep, Wait::Spin, Wait::Hybrid { spin_ns: 30_000 }] {
+        let got = rate("null:1g,read-iops=20k", 32, wait);
+        println!("{wait:?}: {got:.0} of 20000 reads per second");
+        assert!(got > 5_000.0 && got < 20_500.0, "{wait:?}: {got}");
+    }
+}
+
+#[test]
+fn latency_is_kept() {
+    let mut world = world([drive("ram:1m,latency=5ms")]);
+    let begin = Instant::now();
+    start(&mut world, 1, (0, StepKind::Read, 0), &[(0, 4096)]);
+    succeed(&mut world, 1);
+    assert!(begin.elapsed() >= Duration::from_millis(5));
+    start_bare(&mut world, 2, 0, StepKind::Flush, (0, 0));
+    succeed(&mut world, 2);
+    assert!(begin.elapsed() >= Duration::from_millis(10));
+}
+
+#[test]
+fn held_answers_can_be_cancelled_and_errors_are_not_held() {
+    let mut world = world([drive("ram:1m,latency=60s")]);
+    start(&mut world, 1, (0, StepKind::Read, 0), &[(0, 4096)]);
+    start(&mut world, 2, (0, StepKind::Read, 1 << 20), &[(0, 4096)]);
+    assert_eq!(fail(&mut world, 2).class, ErrorClass::Misuse);
+    world.detach(MemberId(0));
+    world.cancel(Token(1));
+    let error = fail(&mut world, 1);
+    assert_eq!((error.class, error.errno), (ErrorClass::Path, ECANCELED));
+}
+
+/// Run by hand: `cargo test --release -p drives world::tests::throttled -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn accuracy() {
+    for (iops, depth) in [(10_000, 8), (90_000, 32), (640_000, 128)] {
+        for wait in [Wait::Sleep, Wait::Spin] {
+            let got = rate(&format!("null:1g,read-iops={iops}"), depth, wait);
+            let off = (got / iops as f64 - 1.0) * 100.0;
+            println!("{iops} at depth {depth}, {wait:?}: {got:.0}, {off:+.2} %");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a shard does when there is nothing to do.
+
+use super::{RingWorld, WATCH_MAILBOX, clock};
+use crate::port::Port;
+use engine::units::Nanos;
+
+/// How to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Sleep in the kernel until a completion, a letter, or the time has come.
+    Sleep,
+    /// Keep looking; a core is spent on the lowest latency.
+    Spin,
+    /// Keep looking for a while, then sleep.
+    Hybrid {
+        /// How long to look.
+        spin_ns: u64,
+    },
+}
+
+/// The kernel rounds sleeps up by about this much, so shorter ones are spun.
+const SLEEP_MIN: Nanos = Nanos(60_000);
+/// A spinning shard returns to its loop this often, so that a port can be polled.
+const SPIN_TURN: Nanos = Nanos(20_000);
+
+impl<P: Port> RingWorld<P> {
+    /// See `World::wait`. May return early; the loop looks and comes back.
+    pub(super) fn wait_until(&mut self, until: Option<Nanos>) {
+        if self.has_input() {
+            return;
+        }
+        let wake = [until, self.held.next(), self.port.next_wake()]
+            .into_iter()
+            .flatten()
+            .min();
+        match self.wait {
+            Wait::Sleep => self.sleep(wake),
+            Wait::Spin => {
+                self.spin(wake, SPIN_TURN);
+            }
+            Wait::Hybrid { spin_ns } => {
+                if !self.spin(wake, Nanos(spin_ns)) {
+                    self.sleep(wake);
+                }
+            }
+        }
+    }
+
+    fn has_input(&mut self) -> bool {
+        !self.ready.is_empty() || self.mailbox.has_mail() || self.ring.has_completions()
+    }
+
+    /// Looks for at most `patience`; true when there is a reason to stop waiting.
+    fn spin(&mut self, wake: Option<Nanos>, patience: Nanos) -> bool {
+        self.ring.submit();
+        let start = clock();
+        loop {
+            if self.has_input() {
+                return true;
+            }
+            let now = clock();
+            if wake.is_some_and(|wake| wake <= now) {
+                return true;
+            }
+            if now.since(start) >= patience {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn sleep(&mut self, wake: Option<Nanos>) {
+        let timeout = wake.map(|wake| wake.since(clock()));
+        if let Some(timeout) = timeout
+            && timeout < SLEEP_MIN
+        {
+            self.spin(wake, timeout);
+            return;
+        }
+        if !self.mailbox_watched {
+            self.mailbox_watched = true;
+            self.ring
+                .watch_internal(self.mailbox.wake_fd(), WATCH_MAILBOX);
+        }
+        if self.mailbox.fall_asleep() {
+            self.ring.wait(timeout);
+            self.mailbox.wake_up();
+        }
+    }
+}

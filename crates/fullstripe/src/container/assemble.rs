@@ -1,0 +1,311 @@
+//! Choosing the truth among opened drives and turning it into the engine's record.
+//!
+//! Nothing is written here except what must be durable before the first volume starts: absences that the
+//! operator accepted, a resync that a crash made necessary, a write-hole policy that is switched off.
+
+use super::persist::Persister;
+use super::probe::Probed;
+use super::write::write_record;
+use anyhow::{Result, anyhow, bail};
+use engine::control::record::{
+    MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
+};
+use engine::layout::{Geometry, Level};
+use engine::units::{MemberId, Slot};
+use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
+use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
+use metadata::imsm::{Level as ImsmLevel, Mpb, Volume, WriteHolePolicy};
+
+const SECTOR_BYTES: u64 = 512;
+
+/// A container ready to be served.
+#[derive(Debug)]
+pub struct Container {
+    /// Its drives by [`MemberId`]: members, then spares.
+    pub members: Vec<Probed>,
+    /// What the engine starts from.
+    pub record: Record,
+    /// Follows the engine's record and encodes it.
+    pub persister: Persister,
+    /// Names of the volumes, by volume.
+    pub volume_names: Vec<String>,
+    /// What the user should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Assembles the one container found on `drives`.
+///
+/// # Errors
+/// There is none or more than one, it must not be assembled, or a volume must not be started; the
+/// sentence says why and what to do.
+pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> Result<Container> {
+    let (assembly, mut notes) = choose_one(&drives)?;
+    let mut mpb = assembly.mpb.clone();
+    let present = assembly.present();
+    let modes: Vec<StartMode> = (0..mpb.volumes.len())
+        .map(|at| start_mode(&mpb, at, &present, options))
+        .collect();
+    for (volume, mode) in mpb.volumes.iter().zip(&modes) {
+        match mode {
+            StartMode::Refused {
+                reason,
+                override_flag,
+            } => {
+                let hint = override_flag.map_or(String::new(), |flag| {
+                    format!("; {flag} starts it all the same")
+                });
+                bail!("volume {} is not started: {reason}{hint}", volume.name);
+            }
+            StartMode::ReadOnly { reason, .. } => {
+                notes.push(format!(
+                    "volume {} is started read-only: {reason}",
+                    volume.name
+                ));
+            }
+            StartMode::ReadWrite { .. } => {}
+        }
+    }
+    let changed = if read_only {
+        false
+    } else {
+        prepare(&mut mpb, &assembly, &modes)?
+    };
+    let order = drive_order(&assembly, drives.len());
+    let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
+    notes.extend(
+        left.iter()
+            .map(|probed| format!("{} is not used", probed.drive.name())),
+    );
+    let geometry = |volume: &Volume| geometry_of(volume, assembly.sector.bytes() as u32);
+    let shapes = mpb
+        .volumes
+        .iter()
+        .map(geometry)
+        .collect::<Result<Vec<_>>>()?;
+    let actives = members.len() - assembly.spares.len();
+    if changed {
+        mpb.bump_generation();
+        let written: Vec<&Probed> = members[..actives].iter().collect();
+        write_record(&mpb, &written)?;
+    }
+    let record = record_of(&mpb, &members, actives, &shapes, &modes, read_only);
+    let volume_names = mpb
+        .volumes
+        .iter()
+        .map(|volume| volume.name.to_string())
+        .collect();
+    let persister = Persister::new(mpb, assembly.sector, &members, &record);
+    Ok(Container {
+        members,
+        record,
+        persister,
+        volume_names,
+        notes,
+    })
+}
+
+/// The one container on `drives`, and warnings.
+fn choose_one(drives: &[Probed]) -> Result<(Assembly, Vec<String>)> {
+    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let names = || {
+        candidates
+            .iter()
+            .map(|c| c.name.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let mut choice = choose(&candidates);
+    let found = match choice.containers.len() {
+        0 => bail!("no array on {}; `fullstripe create` makes one", names()),
+        1 => choice.containers.remove(0),
+        count => bail!(
+            "{count} different arrays on {}; name the drives of one",
+            names()
+        ),
+    };
+    let assembly = found.outcome.map_err(|refusal| anyhow!("{refusal}"))?;
+    let notes = assembly.warnings.clone();
+    Ok((assembly, notes))
+}
+
+/// Writes into `mpb` what must be durable before anything starts; returns whether anything changed.
+fn prepare(mpb: &mut Mpb, assembly: &Assembly, modes: &[StartMode]) -> Result<bool> {
+    let mut absences = Assembly {
+        mpb: mpb.clone(),
+        ..assembly.clone()
+    };
+    let mut changed = absences.record_absences()? | assembly.rewrite_needed;
+    *mpb = absences.mpb;
+    for (at, mode) in modes.iter().enumerate() {
+        let StartMode::ReadWrite {
+            sync,
+            switch_policy,
+            ..
+        } = mode
+        else {
+            continue;
+        };
+        if *switch_policy {
+            mpb.set_write_hole_policy(at, WriteHolePolicy::Off)?;
+            changed = true;
+        }
+        let recorded = mpb.volumes[at].migration.is_some();
+        if matches!(sync, SyncWork::Resync { .. }) && !recorded {
+            mpb.start_repair(at)?;
+            mpb.set_dirty(at, false)?;
+            changed = true;
+        }
+        if matches!(sync, SyncWork::InitialSync { .. }) && !recorded {
+            mpb.start_initial_sync(at)?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// Indices of the drives that serve, in the order of the disk table, then the spares.
+fn drive_order(assembly: &Assembly, _drives: usize) -> Vec<usize> {
+    let serving = assembly.members.iter().filter_map(|state| match state {
+        Chosen::Present { drive } => Some(*drive),
+        _ => None,
+    });
+    serving.chain(assembly.spares.iter().copied()).collect()
+}
+
+/// Takes the drives named by `order`, in that order, and the rest.
+fn split(drives: Vec<Probed>, order: &[usize]) -> (Vec<Probed>, Vec<Probed>) {
+    let mut all: Vec<Option<Probed>> = drives.into_iter().map(Some).collect();
+    let taken = order.iter().filter_map(|&at| all[at].take()).collect();
+    (taken, all.into_iter().flatten().collect())
+}
+
+/// The engine's geometry of a volume.
+///
+/// # Errors
+/// A shape that the engine does not know, named.
+pub fn geometry_of(volume: &Volume, block_bytes: u32) -> Result<Geometry> {
+    let map = &volume.map;
+    let level = match map.level() {
+        Some(ImsmLevel::Raid0) => Level::Raid0,
+        Some(ImsmLevel::Raid1) => Level::Raid1,
+        Some(ImsmLevel::Raid10) => Level::Raid10,
+        Some(ImsmLevel::Raid5) => Level::Raid5,
+        None => bail!(
+            "volume {}: level {} is not supported",
+            volume.name,
+            map.stored_level
+        ),
+    };
+    let members = u8::try_from(map.members()).map_err(|_| {
+        anyhow!(
+            "volume {}: {} members are too many",
+            volume.name,
+            map.members()
+        )
+    })?;
+    let chunk_bytes = u64::from(map.sectors_per_strip) * SECTOR_BYTES;
+    Geometry::new(Geometry {
+        level,
+        members,
+        chunk_bytes: u32::try_from(chunk_bytes).unwrap_or(0),
+        start_bytes: map.start_sector * SECTOR_BYTES,
+        component_bytes: volume.component_sectors() * SECTOR_BYTES,
+        size_bytes: volume.size_sectors * SECTOR_BYTES,
+        block_bytes,
+    })
+    .map_err(|error| anyhow!("volume {}: {error}", volume.name))
+}
+
+fn record_of(
+    mpb: &Mpb,
+    members: &[Probed],
+    actives: usize,
+    shapes: &[Geometry],
+    modes: &[StartMode],
+    read_only: bool,
+) -> Record {
+    let drive = |(at, probed): (usize, &Probed)| MemberRecord {
+        state: if at < actives {
+            MemberState::Active
+        } else {
+            MemberState::Spare
+        },
+        size_bytes: probed.drive.size_bytes(),
+        volatile_cache: probed.drive.volatile_cache(),
+    };
+    let volumes = mpb
+        .volumes
+        .iter()
+        .zip(shapes)
+        .zip(modes)
+        .map(|((volume, shape), mode)| {
+            let lost = match mode {
+                StartMode::ReadWrite { lost_slots, .. }
+                | StartMode::ReadOnly { lost_slots, .. } => lost_slots.clone(),
+                StartMode::Refused { .. } => Vec::new(),
+            };
+            let slots = slots_of(mpb, volume, members, &lost);
+            VolumeRecord {
+                geometry: *shape,
+                read_only: read_only || matches!(mode, StartMode::ReadOnly { .. }),
+                dirty: volume.is_dirty(),
+                slots,
+                sync: sync_of(mode),
+            }
+        });
+    Record {
+        generation: u64::from(mpb.generation),
+        volumes: volumes.collect(),
+        members: members.iter().enumerate().map(drive).collect(),
+    }
+}
+
+fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> Vec<SlotRecord> {
+    let slot = |(at, entry): (usize, &metadata::imsm::SlotEntry)| {
+        let serial = mpb
+            .disks
+            .get(entry.disk_index as usize)
+            .map(|disk| disk.serial);
+        let member = members
+            .iter()
+            .position(|probed| Some(probed.serial) == serial);
+        let member = member
+            .filter(|_| !lost.contains(&at))
+            .map(|at| MemberId(at as u8));
+        SlotRecord {
+            member,
+            current: member.is_some() && !entry.out_of_sync,
+        }
+    };
+    volume
+        .current_map()
+        .order
+        .iter()
+        .enumerate()
+        .map(slot)
+        .collect()
+}
+
+fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
+    let StartMode::ReadWrite { sync, .. } = mode else {
+        let StartMode::ReadOnly { .. } = mode else {
+            return None;
+        };
+        return None;
+    };
+    let (kind, from_sector) = match sync {
+        SyncWork::None => return None,
+        SyncWork::InitialSync { from_sector } => (SyncKind::Initial, *from_sector),
+        SyncWork::Resync { from_sector } => (SyncKind::Resync, *from_sector),
+        SyncWork::Rebuild {
+            slots, from_sector, ..
+        } => {
+            let slot = slots.first().map(|&slot| Slot(slot as u8))?;
+            (SyncKind::Rebuild(slot), *from_sector)
+        }
+    };
+    Some(SyncRecord {
+        kind,
+        done_bytes: from_sector * SECTOR_BYTES,
+    })
+}

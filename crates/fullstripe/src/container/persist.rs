@@ -1,0 +1,224 @@
+//! Following the engine's record: every change of it becomes the same change of the IMSM record.
+//!
+//! The engine says *what* is true (this member failed, that slot is being rebuilt up to here); the
+//! [`metadata`] crate knows how the format says it. [`Persister`] compares the record with the one it saw
+//! last and applies the difference, so everything in the record that the engine does not know survives.
+
+use super::probe::Probed;
+use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
+use engine::units::{MemberId, Slot};
+use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
+use metadata::imsm::place::{Placement, encode_image};
+use metadata::imsm::{Mpb, SectorSize, Serial};
+
+const SECTOR_BYTES: u64 = 512;
+
+/// What the persister knows of a drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Serial in stored form.
+    pub serial: Serial,
+    /// Where its metadata lies.
+    pub placement: Placement,
+}
+
+/// See the module's prose.
+#[derive(Debug)]
+pub struct Persister {
+    mpb: Mpb,
+    sector: SectorSize,
+    drives: Vec<Identity>,
+    seen: Record,
+    image: Vec<u8>,
+    /// Changes that the format could not express, a sentence each.
+    problems: Vec<String>,
+}
+
+impl Persister {
+    /// Starts from `mpb`, which is what `record` was made of.
+    #[must_use]
+    pub fn new(mpb: Mpb, sector: SectorSize, members: &[Probed], record: &Record) -> Persister {
+        let drives = members
+            .iter()
+            .map(|probed| Identity {
+                serial: probed.serial,
+                placement: probed.placement,
+            })
+            .collect();
+        Persister {
+            mpb,
+            sector,
+            drives,
+            seen: record.clone(),
+            image: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// A drive that joins; its number is the next free one.
+    pub fn add_drive(&mut self, drive: Identity) {
+        self.drives.push(drive);
+    }
+
+    /// Changes that the format could not express since the last call.
+    pub fn take_problems(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// The record as it is written.
+    #[must_use]
+    pub fn mpb(&self) -> &Mpb {
+        &self.mpb
+    }
+
+    /// `record` in the form and place for `member`: first byte on the drive, and the bytes.
+    pub fn encode(&mut self, member: MemberId, record: &Record) -> (u64, Vec<u8>) {
+        if record.generation != self.seen.generation || self.image.is_empty() {
+            self.follow(record);
+        }
+        let placement = self.drives[member.0 as usize].placement;
+        (
+            placement.image(self.image.len()).offset_bytes,
+            self.image.clone(),
+        )
+    }
+
+    /// Applies what has changed since the record seen last.
+    fn follow(&mut self, record: &Record) {
+        let seen = std::mem::replace(&mut self.seen, record.clone());
+        for member in 0..record.members.len() {
+            let before = seen
+                .members
+                .get(member)
+                .map_or(MemberState::Absent, |member| member.state);
+            let now = record.members[member].state;
+            if before != MemberState::Failed && now == MemberState::Failed {
+                self.mark_failed(member);
+            }
+        }
+        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
+            self.follow_volume(at, before, now);
+        }
+        self.mpb.generation = record.generation as u32;
+        match encode_image(&self.mpb, self.sector) {
+            Ok(image) => self.image = image,
+            Err(error) => self
+                .problems
+                .push(format!("the metadata cannot be encoded: {error}")),
+        }
+    }
+
+    fn mark_failed(&mut self, member: usize) {
+        if let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) {
+            let result = self.mpb.mark_failed(row);
+            self.check(result);
+        }
+    }
+
+    fn follow_volume(&mut self, at: usize, before: &VolumeRecord, now: &VolumeRecord) {
+        if before.dirty != now.dirty {
+            let result = self.mpb.set_dirty(at, now.dirty);
+            self.check(result);
+        }
+        if before.sync.map(|sync| sync.kind) != now.sync.map(|sync| sync.kind) {
+            self.end_sync(at, before, now);
+            self.begin_sync(at, now);
+        }
+        for slot in 0..now.slots.len() {
+            let (old, new) = (before.slots[slot], now.slots[slot]);
+            if old.current && new.current && old.member != new.member {
+                self.replaced(at, slot, old.member, new.member);
+            }
+        }
+        if let Some(sync) = now.sync {
+            self.checkpoint(at, sync);
+        }
+    }
+
+    fn end_sync(&mut self, at: usize, before: &VolumeRecord, now: &VolumeRecord) {
+        let result = match before.sync.map(|sync| sync.kind) {
+            None => return,
+            Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => {
+                self.mpb.finish_rebuild(at)
+            }
+            // Ended with its drive, which has been marked failed.
+            Some(SyncKind::Rebuild(_)) => return,
+            Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
+        };
+        match result {
+            // Losing a mirror's other half has ended it already.
+            Err(BuildError::NotInProgress { .. }) => {}
+            result => self.check(result),
+        }
+    }
+
+    fn begin_sync(&mut self, at: usize, now: &VolumeRecord) {
+        let result = match now.sync.map(|sync| sync.kind) {
+            Some(SyncKind::Rebuild(Slot(slot))) => {
+                let Some(member) = now.slots[slot as usize].member else {
+                    return;
+                };
+                self.start_rebuild(at, slot as usize, member)
+            }
+            Some(SyncKind::Initial) => self.mpb.start_initial_sync(at),
+            Some(SyncKind::Resync) => self.mpb.start_repair(at),
+            None => return,
+        };
+        self.check(result);
+    }
+
+    fn start_rebuild(
+        &mut self,
+        at: usize,
+        slot: usize,
+        member: MemberId,
+    ) -> Result<(), BuildError> {
+        let Identity { serial, placement } = self.drives[member.0 as usize];
+        let target = match self.mpb.disk_index_of(&serial) {
+            Some(disk_index) => RebuildTarget::Listed { disk_index },
+            None => {
+                let drive = NewDrive {
+                    serial,
+                    total_sectors: placement.total_sectors(),
+                };
+                // Any number but zero that nobody else adds: half-containers must end up different.
+                let family_salt = std::process::id() ^ (self.mpb.generation << 8) | 1;
+                RebuildTarget::NewDrive { drive, family_salt }
+            }
+        };
+        self.mpb.start_rebuild(at, slot, target).map(|_| ())
+    }
+
+    /// A drive was copied to another one while it served: the format has no state for that, so it is
+    /// recorded as a finished rebuild.
+    fn replaced(&mut self, at: usize, slot: usize, old: Option<MemberId>, new: Option<MemberId>) {
+        let (Some(old), Some(new)) = (old, new) else {
+            return;
+        };
+        if let Some(row) = self.mpb.disk_index_of(&self.drives[old.0 as usize].serial) {
+            let result = self.mpb.mark_failed(row);
+            self.check(result);
+        }
+        let result = self
+            .start_rebuild(at, slot, new)
+            .and_then(|()| self.mpb.finish_rebuild(at));
+        self.check(result);
+    }
+
+    fn checkpoint(&mut self, at: usize, sync: SyncRecord) {
+        let Some(volume) = self.mpb.volumes.get(at) else {
+            return;
+        };
+        if let Some(unit) = volume.checkpoint_at(sync.done_bytes / SECTOR_BYTES) {
+            let result = self.mpb.set_checkpoint(at, unit);
+            self.check(result);
+        }
+    }
+
+    fn check(&mut self, result: Result<(), BuildError>) {
+        if let Err(error) = result {
+            self.problems
+                .push(format!("the metadata cannot express a change: {error}"));
+        }
+    }
+}

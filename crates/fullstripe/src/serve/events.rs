@@ -1,0 +1,247 @@
+//! Events in words and as data: what the log, the hook and the API tell.
+
+use super::status::{DriveName, job_name};
+use engine::control::message::Refused;
+use engine::event::Event;
+use engine::policy::ErrorClass;
+use engine::units::MemberId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An event for people and programs.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Told {
+    /// Seconds since 1970.
+    pub time_s: u64,
+    /// A word that does not change: `member-failed`, `spare-activated`, ….
+    pub kind: String,
+    /// The volume concerned.
+    pub volume: Option<String>,
+    /// The drive concerned.
+    pub member: Option<String>,
+    /// One sentence.
+    pub text: String,
+    /// Whether an operator should look.
+    pub warning: bool,
+}
+
+/// Names for the numbers in events.
+pub struct Names<'a> {
+    /// By volume.
+    pub volumes: &'a [String],
+    /// By member.
+    pub drives: &'a [DriveName],
+}
+
+impl Names<'_> {
+    fn member(&self, member: MemberId) -> String {
+        self.drives.get(member.0 as usize).map_or_else(
+            || format!("member {}", member.0),
+            |drive| drive.name.clone(),
+        )
+    }
+
+    fn volume(&self, volume: engine::units::VolumeId) -> String {
+        self.volumes
+            .get(volume.0 as usize)
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+/// Puts an event into words; answers to commands are not told here.
+#[must_use]
+pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
+    let mut told = Told {
+        time_s: std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        kind: String::new(),
+        volume: None,
+        member: None,
+        text: String::new(),
+        warning: false,
+    };
+    match *event {
+        Event::MemberFailed {
+            member,
+            class,
+            errno,
+        } => {
+            let name = names.member(member);
+            told.set(
+                "member-failed",
+                format!("{name} is failed: {}", reason(class, errno)),
+                true,
+            );
+            told.member = Some(name);
+        }
+        Event::FailureRecorded(member) => {
+            let name = names.member(member);
+            told.set(
+                "failure-recorded",
+                format!("the failure of {name} is on record on all other members"),
+                false,
+            );
+            told.member = Some(name);
+        }
+        Event::MemberOverdue(member) => {
+            let name = names.member(member);
+            told.set(
+                "member-overdue",
+                format!("{name} has not answered within its deadline"),
+                true,
+            );
+            told.member = Some(name);
+        }
+        Event::ReadRepaired {
+            member,
+            offset_bytes,
+            length_bytes,
+        } => {
+            let name = names.member(member);
+            let sector = offset_bytes / 512;
+            told.set("read-repaired", format!("{name}: {length_bytes} bytes at sector {sector} could not be read; reconstructed and written back"), true);
+            told.member = Some(name);
+        }
+        Event::Answered { .. } => return None,
+        Event::Stopped => told.set(
+            "stopped",
+            "all volumes are flushed and marked clean".to_owned(),
+            false,
+        ),
+        _ => tell_volume(event, names, &mut told),
+    }
+    Some(told)
+}
+
+fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
+    let (volume, kind, text, warning) = match *event {
+        Event::VolumeFailed(volume) => (
+            volume,
+            "volume-failed",
+            "has lost more members than it survives; I/O ends with errors".to_owned(),
+            true,
+        ),
+        Event::SpareActivated {
+            volume,
+            slot,
+            member,
+        } => {
+            told.member = Some(names.member(member));
+            (
+                volume,
+                "spare-activated",
+                format!("slot {} is rebuilt onto {}", slot.0, names.member(member)),
+                false,
+            )
+        }
+        Event::JobStarted { volume, job } => (
+            volume,
+            "job-started",
+            format!("{} started", job_name(job)),
+            false,
+        ),
+        Event::JobEnded {
+            volume,
+            job,
+            complete,
+            mismatches,
+            failures,
+        } => {
+            let how = if complete {
+                "finished"
+            } else {
+                "ended before its time"
+            };
+            let mut text = format!("{} {how}", job_name(job));
+            if mismatches > 0 {
+                text += &format!(", {mismatches} stripes did not match");
+            }
+            if failures > 0 {
+                text += &format!(", {failures} stripes could not be done");
+            }
+            (
+                volume,
+                "job-ended",
+                text,
+                !complete || mismatches + failures > 0,
+            )
+        }
+        Event::Mismatch {
+            volume,
+            offset_bytes,
+            member_offset_bytes,
+            repaired,
+        } => {
+            let how = if repaired {
+                "corrected"
+            } else {
+                "left as it is"
+            };
+            let text = format!(
+                "redundancy does not match at volume LBA {} (member LBA {} of each extent); {how}",
+                offset_bytes / 512,
+                member_offset_bytes / 512
+            );
+            (volume, "mismatch", text, true)
+        }
+        Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        } => (
+            volume,
+            "unrecoverable",
+            format!(
+                "LBA {} can be neither read nor reconstructed",
+                offset_bytes / 512
+            ),
+            true,
+        ),
+        Event::DirtyMark { volume, dirty } => {
+            let word = if dirty { "dirty" } else { "clean" };
+            (volume, "dirty-mark", format!("is marked {word}"), false)
+        }
+        _ => return,
+    };
+    let name = names.volume(volume);
+    told.set(kind, format!("volume {name}: {text}"), warning);
+    told.volume = Some(name);
+}
+
+impl Told {
+    fn set(&mut self, kind: &str, text: String, warning: bool) {
+        kind.clone_into(&mut self.kind);
+        self.text = text;
+        self.warning = warning;
+    }
+}
+
+fn reason(class: ErrorClass, errno: i32) -> String {
+    if errno == 0 {
+        return "an operator asked for it".to_owned();
+    }
+    let class = match class {
+        ErrorClass::Retryable => "it stays busy",
+        ErrorClass::Media => "it cannot store data",
+        ErrorClass::Path => "the way to it failed",
+        ErrorClass::Gone => "it is gone",
+        ErrorClass::Misuse => "it refuses valid commands",
+        ErrorClass::NotSupported => "it lacks an operation",
+    };
+    format!("{class} ({})", std::io::Error::from_raw_os_error(errno))
+}
+
+/// Why a command was refused, in words.
+#[must_use]
+pub fn refusal(refused: Refused) -> &'static str {
+    match refused {
+        Refused::NoSuch => "there is no such drive, slot or job, or it is not in a state for this",
+        Refused::WouldLoseData => "the array would lose data",
+        Refused::Busy => {
+            "other background work of these drives has to end first, or a slot is not in sync"
+        }
+        Refused::TooSmall => "the drive is too small",
+        Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
+    }
+}

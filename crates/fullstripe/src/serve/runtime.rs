@@ -1,0 +1,474 @@
+//! The running array: one thread per shard, a thread that hears events, a watch on idle drives, and a
+//! handle through which the API orders things.
+
+use super::events::{Names, Told, refusal, tell};
+use super::status::{DriveName, Facts, Status, describe};
+use crate::container::assemble::Container;
+use crate::container::persist::{Identity, Persister};
+use anyhow::{Context, Result, anyhow, bail};
+use drives::arena::{Arena, ArenaOptions, Pool};
+use drives::drive::Drive;
+use drives::mailbox::{Mail, MailSender, Mailbox};
+use drives::port::Port;
+use drives::ring::RingOptions;
+use drives::world::{RingWorld, Wait, WorldOptions};
+use engine::control::message::{Command, Message, Refused};
+use engine::control::record::Record;
+use engine::event::Event;
+use engine::limits::BAND_BYTES_MAX;
+use engine::shard::{Engine, Options, Setup, Shard};
+use engine::stats::Stats;
+use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::world::World;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How the array is run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions {
+    /// Data threads.
+    pub shards: u8,
+    /// Memory for payload in all.
+    pub payload_bytes: usize,
+    /// What data threads do when there is nothing to do.
+    pub wait: Wait,
+    /// The engine's.
+    pub engine: Options,
+}
+
+/// How often the status is published.
+const PUBLISH_EVERY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
+/// How often idle drives are looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait for the answer to a command.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the threads share.
+pub struct Shared {
+    persister: Mutex<Persister>,
+    facts: Mutex<Facts>,
+    status: Mutex<Arc<Status>>,
+    stats: Mutex<Vec<Stats>>,
+    drives: Mutex<Vec<Arc<Drive>>>,
+    waiting: Mutex<HashMap<u64, Sender<Result<(), Refused>>>>,
+    next_ticket: AtomicU64,
+    mail: Vec<MailSender>,
+    quit: AtomicBool,
+    stopped: AtomicBool,
+}
+
+/// A mutex whose holder panicked still holds what it held.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The array and its threads.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Result<()>>>,
+}
+
+/// Makes the port of a shard, on the shard's thread.
+pub type MakePort<P> = Arc<dyn Fn(ShardId, Pool) -> Result<P> + Send + Sync>;
+
+impl Runtime {
+    /// Starts serving `container`; `told` hears every event.
+    ///
+    /// # Errors
+    /// No memory, no io_uring, or a thread that cannot be started.
+    pub fn start<P: Port + 'static>(
+        container: Container,
+        options: RunOptions,
+        make_port: MakePort<P>,
+        told: impl Fn(Told) + Send + 'static,
+    ) -> Result<Runtime> {
+        let shards = options.shards;
+        let mailboxes: Vec<Mailbox> = (0..shards)
+            .map(|_| Mailbox::new().context("cannot make a mailbox"))
+            .collect::<Result<_>>()?;
+        let mail: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let name = |probed: &crate::container::probe::Probed| DriveName {
+            name: probed.drive.name().to_owned(),
+            serial: probed.serial.to_string(),
+        };
+        let facts = Facts {
+            volume_names: container.volume_names,
+            drives: container.members.iter().map(name).collect(),
+            exports: Vec::new(),
+            shards,
+        };
+        let drives = container
+            .members
+            .into_iter()
+            .map(|probed| Arc::new(probed.drive))
+            .collect();
+        let shared = Arc::new(Shared {
+            persister: Mutex::new(container.persister),
+            facts: Mutex::new(facts),
+            status: Mutex::new(Arc::new(Status::default())),
+            stats: Mutex::new(vec![Stats::default(); shards as usize]),
+            drives: Mutex::new(drives),
+            waiting: Mutex::new(HashMap::new()),
+            next_ticket: AtomicU64::new(1),
+            mail,
+            quit: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+        });
+        let memory = Memory::new(&container.record, options)?;
+        let (events, heard) = channel();
+        let mut threads = Vec::new();
+        let (ready, started) = channel();
+        for (at, mailbox) in mailboxes.into_iter().enumerate() {
+            let id = ShardId(at as u8);
+            let start = ShardStart {
+                id,
+                options,
+                record: container.record.clone(),
+                mailbox,
+                events: events.clone(),
+                memory: memory.share(id),
+                make_port: make_port.clone(),
+            };
+            let (shared, ready) = (shared.clone(), ready.clone());
+            let thread = std::thread::Builder::new().name(format!("shard-{at}"));
+            threads.push(thread.spawn(move || run_shard(start, &shared, &ready))?);
+        }
+        drop(ready);
+        drop(events);
+        spawn_listener(shared.clone(), heard, told)?;
+        spawn_watch(shared.clone())?;
+        let runtime = Runtime { shared, threads };
+        for _ in 0..shards {
+            if started.recv().is_err() {
+                return Err(runtime
+                    .join()
+                    .err()
+                    .unwrap_or_else(|| anyhow!("a data thread did not start")));
+            }
+        }
+        Ok(runtime)
+    }
+
+    /// The handle for the API.
+    #[must_use]
+    pub fn handle(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Flushes, marks clean and refuses everything from now on; then ends the threads.
+    ///
+    /// # Errors
+    /// A data thread has failed, or the array did not come to rest in time.
+    pub fn stop(self, within: Duration) -> Result<()> {
+        self.shared
+            .command(Command::Stop)
+            .map_err(|refused| anyhow!(refusal(refused)))?;
+        let deadline = std::time::Instant::now() + within;
+        while !self.shared.stopped.load(Ordering::Acquire) {
+            if std::time::Instant::now() > deadline {
+                bail!(
+                    "the array did not come to rest within {} s; it will be resynced at its next start",
+                    within.as_secs()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.join()
+    }
+
+    fn join(self) -> Result<()> {
+        self.shared.quit.store(true, Ordering::Release);
+        self.shared.mail.iter().for_each(MailSender::wake);
+        for thread in self.threads {
+            thread
+                .join()
+                .map_err(|_| anyhow!("a data thread panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// The latest status.
+    #[must_use]
+    pub fn status(&self) -> Arc<Status> {
+        lock(&self.status).clone()
+    }
+
+    /// Tells where volumes can be reached.
+    pub fn set_exports(&self, exports: Vec<String>) {
+        lock(&self.facts).exports = exports;
+    }
+
+    /// Gives an order to the controller and waits for its answer.
+    ///
+    /// # Errors
+    /// The order is refused; [`refusal`] says why.
+    pub fn command(&self, command: Command) -> Result<(), Refused> {
+        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = channel();
+        lock(&self.waiting).insert(ticket, answer);
+        self.mail[0].send(Mail::Engine(Message::Command { ticket, command }));
+        let result = answered
+            .recv_timeout(ANSWER_WITHIN)
+            .unwrap_or(Err(Refused::Busy));
+        lock(&self.waiting).remove(&ticket);
+        result
+    }
+
+    /// Delivers a letter to every shard's port.
+    pub fn tell_ports(&self, letter: impl Fn() -> Box<dyn Any + Send>) {
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Port(letter())));
+    }
+
+    /// Delivers a letter to one shard's port.
+    pub fn tell_port(&self, shard: usize, letter: Box<dyn Any + Send>) {
+        self.mail[shard].send(Mail::Port(letter));
+    }
+
+    /// Attaches a drive that has been opened for service and returns its number. It is not a spare before
+    /// [`Command::AddSpare`].
+    pub fn attach(&self, drive: Drive, identity: Identity) -> MemberId {
+        let drive = Arc::new(drive);
+        let name = DriveName {
+            name: drive.name().to_owned(),
+            serial: identity.serial.to_string(),
+        };
+        lock(&self.persister).add_drive(identity);
+        lock(&self.facts).drives.push(name);
+        let mut drives = lock(&self.drives);
+        drives.push(drive.clone());
+        let member = MemberId((drives.len() - 1) as u8);
+        drop(drives);
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Attach(member, drive.clone())));
+        member
+    }
+
+    /// Lets go of a drive that no volume uses any more.
+    pub fn detach(&self, member: MemberId) {
+        self.mail
+            .iter()
+            .for_each(|mail| mail.send(Mail::Detach(member)));
+    }
+
+    /// Whether any attached drive has this serial.
+    #[must_use]
+    pub fn has_serial(&self, serial: &str) -> bool {
+        lock(&self.facts)
+            .drives
+            .iter()
+            .any(|drive| drive.serial == serial)
+    }
+
+    fn publish(&self, engine: &Engine, now: Nanos) {
+        let Some(controller) = engine.controller() else {
+            return;
+        };
+        let stats = lock(&self.stats)
+            .iter()
+            .fold(Stats::default(), |sum, stats| sum.plus(stats));
+        let status = describe(
+            controller,
+            &lock(&self.persister),
+            &lock(&self.facts),
+            &stats,
+            now,
+        );
+        *lock(&self.status) = Arc::new(status);
+    }
+}
+
+/// Payload and scratch memory of all shards.
+struct Memory {
+    arena: Arc<Arena>,
+    scratch_bytes: usize,
+    shards: usize,
+}
+
+/// One shard's part.
+struct MemoryShare {
+    arena: Arc<Arena>,
+    zeros: Buffer,
+    scratch: (Buffer, u64),
+    pool: Pool,
+}
+
+impl Memory {
+    fn new(record: &Record, options: RunOptions) -> Result<Memory> {
+        let shapes: Vec<_> = record
+            .volumes
+            .iter()
+            .map(|volume| volume.geometry)
+            .collect();
+        let scratch_bytes = Setup::scratch_bytes_min(&shapes).max(16 << 20) as usize;
+        let shards = options.shards as usize;
+        let length_bytes = BAND_BYTES_MAX as usize + shards * scratch_bytes + options.payload_bytes;
+        let arena = Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: true,
+            lock: true,
+        })?;
+        Ok(Memory {
+            arena,
+            scratch_bytes,
+            shards,
+        })
+    }
+
+    fn share(&self, shard: ShardId) -> MemoryShare {
+        let at = shard.0 as usize;
+        let scratch_from = BAND_BYTES_MAX as usize + at * self.scratch_bytes;
+        let payload_from = BAND_BYTES_MAX as usize + self.shards * self.scratch_bytes;
+        let payload = (self.arena.length_bytes() - payload_from) / self.shards;
+        let from = payload_from + at * payload;
+        MemoryShare {
+            arena: self.arena.clone(),
+            zeros: self.arena.start(),
+            scratch: (
+                Buffer(self.arena.start().0 + scratch_from as u64),
+                self.scratch_bytes as u64,
+            ),
+            pool: Pool::new(self.arena.clone(), from..from + payload),
+        }
+    }
+}
+
+struct ShardStart<P> {
+    id: ShardId,
+    options: RunOptions,
+    record: Record,
+    mailbox: Mailbox,
+    events: Sender<Event>,
+    memory: MemoryShare,
+    make_port: MakePort<P>,
+}
+
+/// The body of a data thread.
+fn run_shard<P: Port>(
+    start: ShardStart<P>,
+    shared: &Arc<Shared>,
+    ready: &Sender<()>,
+) -> Result<()> {
+    let MemoryShare {
+        arena,
+        zeros,
+        scratch,
+        pool,
+    } = start.memory;
+    let port = (start.make_port)(start.id, pool)?;
+    let encoder = {
+        let shared = shared.clone();
+        Box::new(move |member: MemberId, record: &Record| {
+            lock(&shared.persister).encode(member, record)
+        })
+    };
+    let events = start.events;
+    let mut world = RingWorld::new(WorldOptions {
+        arena,
+        ring: RingOptions::default(),
+        wait: start.options.wait,
+        mailbox: start.mailbox,
+        peers: shared.mail.clone(),
+        port,
+        encoder,
+        on_event: Box::new(move |event| {
+            // The listener outlives every data thread.
+            let _ = events.send(event);
+        }),
+    })?;
+    for (at, drive) in lock(&shared.drives).iter().enumerate() {
+        world.attach(MemberId(at as u8), drive.clone());
+    }
+    let setup = Setup {
+        shard: start.id,
+        shards: start.options.shards,
+        record: start.record,
+        scratch,
+        zeros,
+        options: start.options.engine,
+    };
+    let now = world.now();
+    let mut shard = Shard::new(Engine::new(setup, now), world);
+    let _ = ready.send(());
+    let mut published = Nanos(0);
+    while !shared.quit.load(Ordering::Relaxed) {
+        shard.turn_or_wait();
+        let now = shard.engine.now();
+        if now.since(published) >= PUBLISH_EVERY {
+            published = now;
+            lock(&shared.stats)[start.id.0 as usize] = *shard.engine.stats();
+            shared.publish(&shard.engine, now);
+        }
+    }
+    Ok(())
+}
+
+/// Hears events: answers commands, tells people, notices the end.
+fn spawn_listener(
+    shared: Arc<Shared>,
+    heard: Receiver<Event>,
+    told: impl Fn(Told) + Send + 'static,
+) -> Result<()> {
+    std::thread::Builder::new()
+        .name("events".to_owned())
+        .spawn(move || {
+            for event in heard {
+                if let Event::Answered { ticket, result } = event {
+                    if let Some(answer) = lock(&shared.waiting).remove(&ticket) {
+                        let _ = answer.send(result);
+                    }
+                    continue;
+                }
+                let words = {
+                    let facts = lock(&shared.facts);
+                    tell(
+                        &event,
+                        &Names {
+                            volumes: &facts.volume_names,
+                            drives: &facts.drives,
+                        },
+                    )
+                };
+                if let Some(words) = words {
+                    told(words);
+                }
+                if event == Event::Stopped {
+                    shared.stopped.store(true, Ordering::Release);
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// Notices drives that vanish while nothing is asked of them.
+fn spawn_watch(shared: Arc<Shared>) -> Result<()> {
+    std::thread::Builder::new()
+        .name("drive-watch".to_owned())
+        .spawn(move || {
+            while !shared.quit.load(Ordering::Relaxed) {
+                std::thread::sleep(WATCH_EVERY);
+                let drives = lock(&shared.drives).clone();
+                for (at, drive) in drives.iter().enumerate() {
+                    if let Err(error) = drive.is_alive() {
+                        let member = MemberId(at as u8);
+                        let message = Message::MemberFailed {
+                            member,
+                            class: error.class,
+                            errno: error.errno,
+                        };
+                        shared.mail[0].send(Mail::Engine(message));
+                    }
+                }
+            }
+        })?;
+    Ok(())
+}

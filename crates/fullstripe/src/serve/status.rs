@@ -1,0 +1,298 @@
+//! What a serving process says about itself: the one set of types behind `status`, the API, the metrics
+//! and the web console.
+
+use crate::container::persist::Persister;
+use engine::control::Controller;
+use engine::control::record::{MemberState, Record, SyncKind};
+use engine::event::JobName;
+use engine::layout::Level;
+use engine::stats::Stats;
+use engine::units::{MemberId, Nanos, VolumeId};
+use metadata::imsm::Uuid;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// State of a serving process. `version` changes when a field changes its meaning or goes away.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Version of this schema: 1.
+    pub version: u32,
+    /// UUID of the container, as mdadm prints it.
+    pub container_uuid: String,
+    /// Number of the last metadata update.
+    pub generation: u64,
+    /// Drives, in order of their number.
+    pub members: Vec<MemberStatus>,
+    /// Volumes.
+    pub volumes: Vec<VolumeStatus>,
+    /// Where volumes can be reached, as URIs.
+    pub exports: Vec<String>,
+    /// Limit of background work, bytes of each member per second; 0 is unlimited.
+    pub rate_bytes_per_s: u64,
+    /// Shards (data threads).
+    pub shards: u8,
+    /// Process number.
+    pub pid: u32,
+    /// Work counters since start, summed over the shards.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A drive.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct MemberStatus {
+    /// Its number.
+    pub id: u8,
+    /// What the user called it.
+    pub name: String,
+    /// Serial number in the metadata.
+    pub serial: String,
+    /// Capacity.
+    pub size_bytes: u64,
+    /// `active`, `spare`, `failed` or `removed`.
+    pub state: String,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeStatus {
+    /// Its name.
+    pub name: String,
+    /// UUID, as mdadm prints it.
+    pub uuid: String,
+    /// RAID level: 0, 1, 5 or 10.
+    pub level: u8,
+    /// Usable size.
+    pub size_bytes: u64,
+    /// Chunk per member.
+    pub chunk_bytes: u32,
+    /// `optimal`, `degraded`, `not protected` (redundancy not established yet) or `failed`.
+    pub state: String,
+    /// Whether the metadata says that writes may be under way.
+    pub dirty: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The slots.
+    pub slots: Vec<SlotStatus>,
+    /// Background work, if there is any.
+    pub job: Option<JobStatus>,
+}
+
+/// A slot of a volume.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SlotStatus {
+    /// Number of the drive in it.
+    pub member: Option<u8>,
+    /// `in sync`, `rebuilding`, `failed` or `missing`.
+    pub state: String,
+}
+
+/// Background work.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobStatus {
+    /// `initial sync`, `resync`, `rebuild`, `replace`, `check` or `repair`.
+    pub kind: String,
+    /// Whether it runs now; it may be paused, or wait for another job.
+    pub running: bool,
+    /// Paused by an operator.
+    pub paused: bool,
+    /// Bytes of each member that are done.
+    pub done_bytes: u64,
+    /// Bytes of each member in all.
+    pub total_bytes: u64,
+    /// Bytes of each member per second since it began in this process.
+    pub rate_bytes_per_s: u64,
+    /// Seconds until it is done at this rate; absent while unknown.
+    pub remaining_s: Option<u64>,
+    /// Stripes whose redundancy did not match.
+    pub mismatches: u64,
+    /// Stripes that could not be done.
+    pub failures: u64,
+}
+
+/// What the engine does not know about the drives.
+#[derive(Clone, Debug)]
+pub struct DriveName {
+    /// What the user called it.
+    pub name: String,
+    /// Serial in the metadata.
+    pub serial: String,
+}
+
+/// Everything that does not change while the array runs, and names.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Names of volumes.
+    pub volume_names: Vec<String>,
+    /// By [`MemberId`].
+    pub drives: Vec<DriveName>,
+    /// URIs.
+    pub exports: Vec<String>,
+    /// Data threads.
+    pub shards: u8,
+}
+
+/// Describes what the controller knows at `now`.
+#[must_use]
+pub fn describe(
+    controller: &Controller,
+    persister: &Persister,
+    facts: &Facts,
+    stats: &Stats,
+    now: Nanos,
+) -> Status {
+    let record = controller.wanted();
+    let mpb = persister.mpb();
+    let volumes = (0..record.volumes.len()).map(|at| {
+        let uuid = Uuid::of_volume(mpb, at).map_or(String::new(), |uuid| uuid.to_string());
+        volume(
+            controller,
+            record,
+            at,
+            facts.volume_names[at].clone(),
+            uuid,
+            now,
+        )
+    });
+    Status {
+        version: 1,
+        container_uuid: Uuid::of_container(mpb).to_string(),
+        generation: record.generation,
+        members: members(record, facts),
+        volumes: volumes.collect(),
+        exports: facts.exports.clone(),
+        rate_bytes_per_s: controller.rate_bytes_per_s(),
+        shards: facts.shards,
+        pid: std::process::id(),
+        counters: stats
+            .fields()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect(),
+    }
+}
+
+fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
+    let member =
+        |(id, (member, drive)): (usize, (&engine::control::record::MemberRecord, &DriveName))| {
+            MemberStatus {
+                id: id as u8,
+                name: drive.name.clone(),
+                serial: drive.serial.clone(),
+                size_bytes: member.size_bytes,
+                state: match member.state {
+                    MemberState::Absent => "removed",
+                    MemberState::Spare => "spare",
+                    MemberState::Active => "active",
+                    MemberState::Failed => "failed",
+                }
+                .to_owned(),
+            }
+        };
+    record
+        .members
+        .iter()
+        .zip(&facts.drives)
+        .enumerate()
+        .map(member)
+        .collect()
+}
+
+fn volume(
+    controller: &Controller,
+    record: &Record,
+    at: usize,
+    name: String,
+    uuid: String,
+    now: Nanos,
+) -> VolumeStatus {
+    let volume = &record.volumes[at];
+    let id = VolumeId(at as u8);
+    let state = |member: Option<MemberId>| {
+        member
+            .and_then(|member| record.members.get(member.0 as usize))
+            .map(|member| member.state)
+    };
+    let slots: Vec<SlotStatus> = volume
+        .slots
+        .iter()
+        .map(|slot| SlotStatus {
+            member: slot.member.map(|member| member.0),
+            state: match state(slot.member) {
+                None | Some(MemberState::Absent) => "missing",
+                Some(MemberState::Failed) => "failed",
+                Some(_) if slot.current => "in sync",
+                Some(_) => "rebuilding",
+            }
+            .to_owned(),
+        })
+        .collect();
+    let unsynced = volume
+        .sync
+        .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
+    let whole = slots.iter().all(|slot| slot.state == "in sync");
+    let state = match (controller.is_failed(id), whole, unsynced) {
+        (true, _, _) => "failed",
+        (_, false, _) => "degraded",
+        (_, _, true) => "not protected",
+        _ => "optimal",
+    };
+    VolumeStatus {
+        name,
+        uuid,
+        level: level_number(volume.geometry.level),
+        size_bytes: volume.geometry.size_bytes,
+        chunk_bytes: if volume.geometry.level == Level::Raid1 {
+            0
+        } else {
+            volume.geometry.chunk_bytes
+        },
+        state: state.to_owned(),
+        dirty: volume.dirty,
+        read_only: volume.read_only,
+        slots,
+        job: controller.job(id).map(|status| job(&status, now)),
+    }
+}
+
+/// The number that people call a level by.
+#[must_use]
+pub fn level_number(level: Level) -> u8 {
+    match level {
+        Level::Raid0 => 0,
+        Level::Raid1 => 1,
+        Level::Raid5 => 5,
+        Level::Raid10 => 10,
+    }
+}
+
+fn job(status: &engine::control::jobs::JobStatus, now: Nanos) -> JobStatus {
+    let elapsed_ns = now.since(status.started).0;
+    let moved = status.done_bytes - status.from_bytes;
+    let rate = (u128::from(moved) * 1_000_000_000 / u128::from(elapsed_ns.max(1))) as u64;
+    let left = status.total_bytes - status.done_bytes;
+    JobStatus {
+        kind: job_name(status.name).to_owned(),
+        running: status.running,
+        paused: status.paused,
+        done_bytes: status.done_bytes,
+        total_bytes: status.total_bytes,
+        rate_bytes_per_s: if status.running { rate } else { 0 },
+        remaining_s: (status.running && rate > 0).then(|| left / rate),
+        mismatches: status.mismatches,
+        failures: status.failures,
+    }
+}
+
+/// What people call a job.
+#[must_use]
+pub fn job_name(name: JobName) -> &'static str {
+    match name {
+        JobName::InitialSync => "initial sync",
+        JobName::Resync => "resync",
+        JobName::Rebuild => "rebuild",
+        JobName::Replace => "replace",
+        JobName::Check => "check",
+        JobName::Repair => "repair",
+    }
+}

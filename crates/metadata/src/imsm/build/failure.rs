@@ -1,0 +1,140 @@
+//! Members that fail, or are missing when the container is assembled.
+//!
+//! The failed mark is what keeps an outdated drive out: it must be durable on all survivors before
+//! any write is acknowledged that the failed drive missed. The failed drive keeps its old record;
+//! it no longer matches because its serial in the survivors' tables has changed.
+
+use super::BuildError;
+use crate::imsm::geometry::Level;
+use crate::imsm::record::{Disk, Map, MapState, MigrationKind, Mpb, Volume};
+
+impl Mpb {
+    /// Marks row `disk_index` of the disk table failed, in all volumes that use it.
+    ///
+    /// Its slots become out of sync and the volumes degraded or failed. A rebuild onto that drive
+    /// ends; an initial synchronisation or repair that can no longer protect the lost member stays
+    /// recorded, so that the volume is not mistaken for a consistent one. Marking a failed drive
+    /// again changes nothing.
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn mark_failed(&mut self, disk_index: usize) -> Result<(), BuildError> {
+        let disk = self.disk_mut(disk_index)?;
+        if !disk.is_failed() {
+            disk.status |= Disk::FAILED;
+            disk.serial = disk.serial.failed();
+        }
+        for volume in &mut self.volumes {
+            volume.lose(disk_index as u32);
+        }
+        Ok(())
+    }
+
+    /// Marks row `disk_index` failed because the drive was missing when the container was
+    /// assembled: as [`Mpb::mark_failed`], and the row no longer has an address and its serial
+    /// loses its first character.
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn mark_missing(&mut self, disk_index: usize) -> Result<(), BuildError> {
+        self.mark_failed(disk_index)?;
+        let disk = self.disk_mut(disk_index)?;
+        if disk.scsi_id != Disk::SCSI_ID_MISSING {
+            disk.scsi_id = Disk::SCSI_ID_MISSING;
+            disk.serial = disk.serial.without_first();
+        }
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Takes the drive out of all slots it serves.
+    fn lose(&mut self, disk_index: u32) {
+        let serves = |map: &Map| map.order.iter().any(|slot| slot.disk_index == disk_index);
+        if !self.maps().any(serves) {
+            return;
+        }
+        let needs_all_members = matches!(self.map.level(), Some(Level::Raid5 | Level::Raid10));
+        if self.migration.is_none()
+            && self.map.state == MapState::Uninitialised
+            && needs_all_members
+        {
+            // "Degraded" would hide that parity or mirrors were never valid.
+            self.begin(MigrationKind::InitialSync);
+        }
+        for map in self.maps_mut() {
+            map.lose(disk_index);
+        }
+        self.settle_migration();
+    }
+
+    /// Ends a migration that the loss of a member has made void.
+    fn settle_migration(&mut self) {
+        let Some(migration) = &self.migration else {
+            return;
+        };
+        let is_mirror = self.map.level() == Some(Level::Raid1);
+        match migration.kind {
+            MigrationKind::Rebuild if migration.second_map.state == MapState::Failed => {
+                // Too many lost: what was in sync is what the second map says.
+                let second_map = migration.second_map.clone();
+                self.map = second_map;
+                self.migration = None;
+            }
+            MigrationKind::Rebuild if self.rebuild_targets().next().is_none() => {
+                self.migration = None;
+            }
+            MigrationKind::Verify => self.migration = None,
+            // The one copy that is left agrees with itself.
+            MigrationKind::InitialSync | MigrationKind::Repair if is_mirror => {
+                self.migration = None;
+                self.status &= !Self::VERIFY_AND_FIX;
+            }
+            _ => {}
+        }
+    }
+
+    /// Slots that are being rebuilt: out of sync now, in sync when the rebuild is finished.
+    pub fn rebuild_targets(&self) -> impl Iterator<Item = usize> + '_ {
+        self.migration
+            .iter()
+            .filter(|migration| migration.kind == MigrationKind::Rebuild)
+            .flat_map(|migration| migration.second_map.order.iter().zip(&self.map.order))
+            .enumerate()
+            .filter(|(_, (now, then))| now.out_of_sync && !then.out_of_sync)
+            .map(|(slot, _)| slot)
+    }
+}
+
+impl Map {
+    fn lose(&mut self, disk_index: u32) {
+        for (slot, entry) in self.order.iter_mut().enumerate() {
+            if entry.disk_index == disk_index {
+                entry.out_of_sync = true;
+                let slot = slot as u8;
+                self.failed_slot = Some(self.failed_slot.map_or(slot, |lowest| lowest.min(slot)));
+            }
+        }
+        match self.state_by_slots() {
+            MapState::Normal => {}
+            lost => self.state = lost,
+        }
+    }
+
+    /// The state that follows from which slots are in sync. A level that is not known counts as
+    /// one without redundancy.
+    pub(super) fn state_by_slots(&self) -> MapState {
+        let level = self.level().unwrap_or(Level::Raid0);
+        level.state_with(self.order.iter().map(|slot| !slot.out_of_sync))
+    }
+
+    /// Sets state and failed slot to what follows from the slots.
+    pub(super) fn settle(&mut self) {
+        self.state = self.state_by_slots();
+        self.failed_slot = self
+            .order
+            .iter()
+            .position(|slot| slot.out_of_sync)
+            .map(|slot| slot as u8);
+    }
+}

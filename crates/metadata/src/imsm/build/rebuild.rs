@@ -1,0 +1,212 @@
+//! A new drive takes the place of a lost member.
+//!
+//! The new drive gets the next row of the disk table. While it is rebuilt, the volume's first map
+//! shows the finished state and the second map marks the slot out of sync. The container's family
+//! number changes, so that the lost drive's old half is recognised, while the original family
+//! number and with it all UUIDs stay. Once no volume refers to the lost drive, its row is deleted
+//! and all higher rows move down.
+
+use super::{BuildError, NewDrive};
+use crate::imsm::geometry::Level;
+use crate::imsm::record::{Disk, MapState, Migration, MigrationKind, Mpb, SlotEntry, Volume};
+
+/// The drive that takes a lost slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RebuildTarget {
+    /// A drive that is not in the disk table yet.
+    NewDrive {
+        /// The drive.
+        drive: NewDrive,
+        /// A random number other than 0 that is added to the family number.
+        family_salt: u32,
+    },
+    /// A row of the disk table, because another volume is rebuilt onto that drive already.
+    Listed {
+        /// The row.
+        disk_index: usize,
+    },
+}
+
+impl Mpb {
+    /// Records that `slot` of volume number `volume` is being rebuilt onto `target`, and returns
+    /// the target's row in the disk table **after** rows that are no longer needed were deleted.
+    ///
+    /// A RAID 5's unfinished initial synchronisation or repair ends hereby: rebuilding makes every
+    /// row consistent. One of a RAID 10 must be finished first.
+    ///
+    /// # Errors
+    /// No such volume; the slot is not lost; the volume has failed or is busy; or the drive is
+    /// too small, failed, listed already, or serves another slot.
+    pub fn start_rebuild(
+        &mut self,
+        volume: usize,
+        slot: usize,
+        target: RebuildTarget,
+    ) -> Result<usize, BuildError> {
+        self.volume_mut(volume)?.require_rebuildable(slot)?;
+        self.check_target(volume, &target)?;
+        let disk_index = match target {
+            RebuildTarget::Listed { disk_index } => disk_index,
+            RebuildTarget::NewDrive { drive, family_salt } => {
+                self.disks
+                    .push(Disk::member(drive.serial, drive.total_sectors));
+                self.orig_family_num = self.container_family();
+                self.family_num = self.family_num.wrapping_add(family_salt);
+                self.disks.len() - 1
+            }
+        };
+        self.volume_mut(volume)?
+            .begin_rebuild(slot, disk_index as u32);
+        let removed_before = self.remove_unused_failed_disks_before(disk_index);
+        Ok(disk_index - removed_before)
+    }
+
+    /// Records the end of a rebuild: the new drive is in sync.
+    ///
+    /// # Errors
+    /// No such volume, or no rebuild in progress.
+    pub fn finish_rebuild(&mut self, volume: usize) -> Result<(), BuildError> {
+        let volume = self.volume_mut(volume)?;
+        match &volume.migration {
+            Some(migration) if migration.kind == MigrationKind::Rebuild => {
+                volume.migration = None;
+                volume.map.settle();
+                Ok(())
+            }
+            _ => Err(BuildError::NotInProgress { name: volume.name }),
+        }
+    }
+
+    fn check_target(&self, volume: usize, target: &RebuildTarget) -> Result<(), BuildError> {
+        let (serial, total_sectors) = match *target {
+            RebuildTarget::NewDrive { drive, .. } => {
+                if drive.serial.is_empty() {
+                    return Err(BuildError::NoSerial);
+                }
+                if self.disk_index_of(&drive.serial).is_some() {
+                    return Err(BuildError::DuplicateSerial {
+                        serial: drive.serial,
+                    });
+                }
+                (drive.serial, drive.total_sectors)
+            }
+            RebuildTarget::Listed { disk_index } => {
+                let disks = self.disks.len();
+                let disk = self.disks.get(disk_index);
+                let disk = disk.ok_or(BuildError::NoSuchDisk {
+                    index: disk_index,
+                    disks,
+                })?;
+                let unfit = |problem| BuildError::UnfitTarget {
+                    serial: disk.serial,
+                    problem,
+                };
+                if disk.is_failed() {
+                    return Err(unfit("it is marked failed"));
+                }
+                let row = disk_index as u32;
+                if self.volumes[volume]
+                    .map
+                    .order
+                    .iter()
+                    .any(|slot| slot.disk_index == row)
+                {
+                    return Err(unfit("it serves a slot of the volume already"));
+                }
+                (disk.serial, disk.total_sectors)
+            }
+        };
+        // All volumes of the container will move to this drive, so all must fit.
+        let reserved = crate::imsm::SECTORS_PER_MIB + crate::imsm::WRITE_HOLE_LOG_SECTORS;
+        let fits = |end: u64| end.saturating_add(reserved) <= total_sectors;
+        if !self.volumes.iter().all(|other| fits(other.extent().end)) {
+            return Err(BuildError::UnfitTarget {
+                serial,
+                problem: "it is too small",
+            });
+        }
+        Ok(())
+    }
+
+    /// Deletes rows of failed drives that no volume refers to.
+    pub(super) fn remove_unused_failed_disks(&mut self) {
+        self.remove_unused_failed_disks_before(0);
+    }
+
+    /// The same; returns how many of the deleted rows were before row `limit`.
+    fn remove_unused_failed_disks_before(&mut self, limit: usize) -> usize {
+        let mut removed_before = 0;
+        for row in (0..self.disks.len()).rev() {
+            let used = self
+                .volumes
+                .iter()
+                .flat_map(Volume::maps)
+                .flat_map(|map| &map.order)
+                .any(|slot| slot.disk_index as usize == row);
+            if self.disks[row].is_failed() && !used {
+                self.remove_disk(row);
+                removed_before += usize::from(row < limit);
+            }
+        }
+        removed_before
+    }
+
+    fn remove_disk(&mut self, row: usize) {
+        self.disks.remove(row);
+        let maps = self.volumes.iter_mut().flat_map(Volume::maps_mut);
+        for slot in maps.flat_map(|map| &mut map.order) {
+            if slot.disk_index as usize > row {
+                slot.disk_index -= 1;
+            }
+        }
+        self.bad_blocks
+            .retain(|entry| usize::from(entry.disk_index) != row);
+        for entry in &mut self.bad_blocks {
+            if usize::from(entry.disk_index) > row {
+                entry.disk_index -= 1;
+            }
+        }
+    }
+}
+
+impl Volume {
+    fn require_rebuildable(&self, slot: usize) -> Result<(), BuildError> {
+        let name = self.name;
+        let level = self.map.level();
+        if !level.is_some_and(Level::is_redundant) {
+            return Err(BuildError::NotRedundant { name, level });
+        }
+        let entry = self.map.order.get(slot);
+        if !entry.is_some_and(|entry| entry.out_of_sync) {
+            return Err(BuildError::SlotNotLost { name, slot });
+        }
+        if self.map.state_by_slots() == MapState::Failed {
+            return Err(BuildError::Failed { name });
+        }
+        let unfinished = self.migration.as_ref().map(|migration| migration.kind);
+        match (unfinished, level) {
+            (None, _)
+            | (Some(MigrationKind::InitialSync | MigrationKind::Repair), Some(Level::Raid5)) => {
+                Ok(())
+            }
+            (Some(kind), _) => Err(BuildError::Busy { name, kind }),
+        }
+    }
+
+    fn begin_rebuild(&mut self, slot: usize, disk_index: u32) {
+        let mut second_map = self.map.clone();
+        second_map.order[slot] = SlotEntry {
+            out_of_sync: true,
+            ..SlotEntry::in_sync(disk_index)
+        };
+        second_map.state = second_map.state_by_slots();
+        self.map.order[slot] = SlotEntry::in_sync(disk_index);
+        self.map.state = self.map.state_by_slots();
+        self.status &= !Self::VERIFY_AND_FIX;
+        self.migration = Some(Migration {
+            kind: MigrationKind::Rebuild,
+            checkpoint_unit: 0,
+            second_map,
+        });
+    }
+}

@@ -1,0 +1,361 @@
+//! The decision for one container.
+
+use super::winner::{self, Agreement, RecordCopy, Standing, standing};
+use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal};
+use crate::imsm::codec::DecodeError;
+use crate::imsm::record::{Mpb, SectorSize};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Decides what container `family` consists of.
+pub(super) fn decide(candidates: &[Candidate], family: u32) -> Result<Assembly, Refusal> {
+    let in_group = |candidate: &Candidate| {
+        candidate
+            .container_record()
+            .is_some_and(|mpb| mpb.container_family() == family)
+    };
+    refuse_duplicates(candidates, in_group)?;
+    let sector = common_sector_size(candidates, in_group)?;
+    let (copies, strangers) = split_by_own_record(candidates, family);
+    if copies.is_empty() {
+        let drives = strangers
+            .iter()
+            .map(|&(drive, _)| candidates[drive].label())
+            .collect();
+        return Err(Refusal::NoUsableRecord { drives });
+    }
+    let winner = winner::find(&copies)?;
+    let mut roll = Roll::new(candidates, &winner, strangers, sector);
+    for copy in &copies {
+        roll.place_copy(&copies, &winner, copy)?;
+    }
+    winner::refuse_split(&copies, &winner, &roll.serving(), &roll.idle())?;
+    for (drive, candidate) in candidates.iter().enumerate() {
+        if !in_group(candidate) {
+            roll.place_other(family, drive)?;
+        }
+    }
+    roll.check_sizes();
+    let highest = copies.iter().map(|copy| copy.mpb.generation).max();
+    Ok(roll.finish(highest.unwrap_or_default()))
+}
+
+fn refuse_duplicates(
+    candidates: &[Candidate],
+    in_group: impl Fn(&Candidate) -> bool,
+) -> Result<(), Refusal> {
+    for member in candidates.iter().filter(|candidate| in_group(candidate)) {
+        let serial = member.serial;
+        let same: Vec<String> = candidates
+            .iter()
+            .filter(|candidate| candidate.serial == serial)
+            .map(Candidate::label)
+            .collect();
+        if same.len() > 1 && !serial.is_empty() {
+            return Err(Refusal::DuplicateSerial {
+                serial,
+                drives: same,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn common_sector_size(
+    candidates: &[Candidate],
+    in_group: impl Fn(&Candidate) -> bool,
+) -> Result<SectorSize, Refusal> {
+    let members: Vec<&Candidate> = candidates.iter().filter(|c| in_group(c)).collect();
+    let first = members
+        .first()
+        .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
+    match members.iter().find(|member| member.sector != first.sector) {
+        None => Ok(first.sector),
+        Some(other) => Err(Refusal::MixedSectorSizes {
+            drives: vec![first.label(), other.label()],
+        }),
+    }
+}
+
+/// Drives of the container whose record lists them as healthy members, and the others.
+fn split_by_own_record(
+    candidates: &[Candidate],
+    family: u32,
+) -> (Vec<RecordCopy<'_>>, Vec<(usize, Eviction)>) {
+    let mut copies = Vec::new();
+    let mut strangers = Vec::new();
+    for (drive, candidate) in candidates.iter().enumerate() {
+        let Some(mpb) = candidate.container_record() else {
+            continue;
+        };
+        if mpb.container_family() != family {
+            continue;
+        }
+        match standing(mpb, &candidate.serial) {
+            Standing::Listed(_) if !candidate.serial.is_empty() => {
+                copies.push(RecordCopy {
+                    drive,
+                    candidate,
+                    mpb,
+                });
+            }
+            Standing::MarkedFailed(_) => strangers.push((drive, Eviction::MarkedFailed)),
+            _ => strangers.push((drive, Eviction::NotInOwnRecord)),
+        }
+    }
+    (copies, strangers)
+}
+
+/// The disk table of the truth, being filled with drives.
+struct Roll<'a> {
+    candidates: &'a [Candidate],
+    mpb: Mpb,
+    sector: SectorSize,
+    members: Vec<MemberState>,
+    outsiders: Vec<(usize, Eviction)>,
+    rewrite_needed: bool,
+    warnings: Vec<String>,
+}
+
+impl<'a> Roll<'a> {
+    fn new(
+        candidates: &'a [Candidate],
+        winner: &RecordCopy<'_>,
+        strangers: Vec<(usize, Eviction)>,
+        sector: SectorSize,
+    ) -> Self {
+        let absent = |disk: &crate::imsm::record::Disk| {
+            if disk.is_failed() {
+                MemberState::MarkedFailed
+            } else {
+                MemberState::Missing
+            }
+        };
+        let mut roll = Self {
+            candidates,
+            mpb: winner.mpb.clone(),
+            sector,
+            members: winner.mpb.disks.iter().map(absent).collect(),
+            outsiders: Vec::new(),
+            rewrite_needed: false,
+            warnings: Vec::new(),
+        };
+        for (drive, reason) in strangers {
+            match standing(&roll.mpb, &candidates[drive].serial) {
+                Standing::Listed(row) | Standing::MarkedFailed(row) => {
+                    roll.evict(row, drive, reason);
+                }
+                Standing::Unknown => roll.put_outside(drive, reason),
+            }
+        }
+        roll
+    }
+
+    /// Drives that serve so far.
+    fn serving(&self) -> Vec<usize> {
+        let drive_of = |state: &MemberState| match state {
+            MemberState::Present { drive } => Some(*drive),
+            _ => None,
+        };
+        self.members.iter().filter_map(drive_of).collect()
+    }
+
+    /// Drives that have a record of the container but do not serve.
+    fn idle(&self) -> Vec<usize> {
+        let evicted = self.members.iter().filter_map(|state| match state {
+            MemberState::Evicted { drive, .. } => Some(*drive),
+            _ => None,
+        });
+        evicted
+            .chain(self.outsiders.iter().map(|&(drive, _)| drive))
+            .collect()
+    }
+
+    fn evict(&mut self, row: usize, drive: usize, reason: Eviction) {
+        let label = self.candidates[drive].label();
+        self.warnings
+            .push(format!("{label} does not serve: {reason}"));
+        self.members[row] = MemberState::Evicted { drive, reason };
+    }
+
+    fn put_outside(&mut self, drive: usize, reason: Eviction) {
+        let label = self.candidates[drive].label();
+        self.warnings
+            .push(format!("{label} does not serve: {reason}"));
+        self.outsiders.push((drive, reason));
+    }
+
+    /// Places a drive with a record of this container.
+    fn place_copy(
+        &mut self,
+        copies: &[RecordCopy<'_>],
+        winner: &RecordCopy<'_>,
+        copy: &RecordCopy<'_>,
+    ) -> Result<(), Refusal> {
+        let drive = copy.drive;
+        let row = match standing(winner.mpb, &copy.candidate.serial) {
+            Standing::Listed(row) => row,
+            Standing::MarkedFailed(row) => {
+                self.evict(row, drive, Eviction::MarkedFailed);
+                // A failed drive that is ahead of the truth took part in an update that the
+                // others did not see; they must be written past it.
+                self.rewrite_needed |= copy.mpb.generation >= winner.mpb.generation;
+                return Ok(());
+            }
+            Standing::Unknown => {
+                self.put_outside(drive, Eviction::Replaced);
+                return Ok(());
+            }
+        };
+        match winner::compare(copies, winner, copy)? {
+            Agreement::Same => self.members[row] = MemberState::Present { drive },
+            Agreement::Interrupted => {
+                self.members[row] = MemberState::Present { drive };
+                self.unite_dirty(copy.mpb);
+                self.rewrite_after(drive, "missed the last update of the record");
+            }
+            Agreement::Stale => {
+                let generation = copy.mpb.generation;
+                let newest = winner.mpb.generation;
+                self.evict(row, drive, Eviction::Stale { generation, newest });
+            }
+        }
+        Ok(())
+    }
+
+    /// Places a drive without a valid record of this container, if the truth lists it.
+    fn place_other(&mut self, family: u32, drive: usize) -> Result<(), Refusal> {
+        let candidate = &self.candidates[drive];
+        let (row, is_failed) = match standing(&self.mpb, &candidate.serial) {
+            Standing::Listed(row) => (row, false),
+            Standing::MarkedFailed(row) => (row, true),
+            Standing::Unknown => return Ok(()),
+        };
+        if candidate.serial.is_empty() || !self.is_free(row) {
+            return Ok(());
+        }
+        match &candidate.content {
+            Content::Damaged(_) if is_failed => self.evict(row, drive, Eviction::MarkedFailed),
+            Content::Damaged(error) => self.place_damaged(family, row, drive, error)?,
+            // A failed drive that was erased or made a spare is free for new use.
+            _ if is_failed => {}
+            Content::Nothing => self.evict(row, drive, Eviction::NoRecord),
+            Content::Record(mpb) if mpb.is_spare() => {
+                self.evict(row, drive, Eviction::SpareRecord);
+            }
+            Content::Record(_) => self.evict(row, drive, Eviction::OtherContainer),
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, row: usize) -> bool {
+        matches!(
+            self.members[row],
+            MemberState::Missing | MemberState::MarkedFailed
+        )
+    }
+
+    fn place_damaged(
+        &mut self,
+        family: u32,
+        row: usize,
+        drive: usize,
+        error: &DecodeError,
+    ) -> Result<(), Refusal> {
+        let newest = self.mpb.generation;
+        match error {
+            DecodeError::Checksum { claims, .. } if claims.container_family == family => {
+                let claimed = claims.generation;
+                if claimed.abs_diff(newest) <= 1 && self.candidates[drive].sector == self.sector {
+                    self.members[row] = MemberState::Present { drive };
+                    self.rewrite_after(drive, "has a record torn by an interrupted update");
+                } else if claimed > newest {
+                    let drive = self.candidates[drive].label();
+                    return Err(Refusal::DamagedIsNewer {
+                        drive,
+                        claimed,
+                        newest,
+                    });
+                } else {
+                    self.evict(
+                        row,
+                        drive,
+                        Eviction::Stale {
+                            generation: claimed,
+                            newest,
+                        },
+                    );
+                }
+            }
+            _ => self.evict(row, drive, Eviction::DamagedRecord),
+        }
+        Ok(())
+    }
+
+    fn rewrite_after(&mut self, drive: usize, what: &str) {
+        self.rewrite_needed = true;
+        let label = self.candidates[drive].label();
+        self.warnings.push(format!(
+            "{label} {what}; it serves and will be written again"
+        ));
+    }
+
+    fn unite_dirty(&mut self, older: &Mpb) {
+        for volume in &mut self.mpb.volumes {
+            let same = older.volumes.iter().find(|other| other.name == volume.name);
+            volume.dirty |= same.map_or(0, |other| other.dirty);
+        }
+    }
+
+    /// Drives must be as large as the record says, or at least hold every volume.
+    fn check_sizes(&mut self) {
+        let end = self
+            .mpb
+            .volumes
+            .iter()
+            .map(|volume| volume.extent().end)
+            .max();
+        let needed = end
+            .unwrap_or_default()
+            .saturating_add(crate::imsm::WRITE_HOLE_LOG_SECTORS);
+        for row in 0..self.members.len() {
+            let MemberState::Present { drive } = self.members[row] else {
+                continue;
+            };
+            let (listed, real) = (
+                self.mpb.disks[row].total_sectors,
+                self.candidates[drive].total_sectors,
+            );
+            if real < needed {
+                self.evict(row, drive, Eviction::TooSmall);
+            } else if real != listed {
+                let label = self.candidates[drive].label();
+                self.warnings.push(format!(
+                    "{label} has {real} sectors but the record says {listed}"
+                ));
+            }
+        }
+    }
+
+    fn finish(mut self, highest_generation: u32) -> Assembly {
+        self.mpb.generation = self.mpb.generation.max(highest_generation);
+        for (row, state) in self.members.iter().enumerate() {
+            if *state == MemberState::Missing {
+                let serial = self.mpb.disks[row].serial;
+                self.warnings
+                    .push(format!("the drive with serial {serial} is missing"));
+            }
+        }
+        Assembly {
+            mpb: self.mpb,
+            sector: self.sector,
+            members: self.members,
+            outsiders: self.outsiders,
+            spares: Vec::new(),
+            rewrite_needed: self.rewrite_needed,
+            warnings: self.warnings,
+        }
+    }
+}

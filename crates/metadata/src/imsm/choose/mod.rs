@@ -1,0 +1,148 @@
+//! Which copy of a record is the truth, and which drives may serve.
+//!
+//! Every member carries a full copy. After a crash, a failure or a visit in another machine the
+//! copies can differ. The rules, which are stricter than those of md (it accepts outdated members
+//! silently):
+//!
+//! * Records belong together by the container's original family number.
+//! * The highest generation wins. A copy one generation behind, whose drive is not marked failed,
+//!   is an interrupted update: its drive serves, dirty marks are united, and all copies must be
+//!   written again. A copy further behind is stale and its drive is evicted.
+//! * A drive that the winner marks failed is evicted, whatever it says itself. If the highest
+//!   generation is on a drive that another copy, at most one generation behind, marks failed, then
+//!   that other copy wins: it was written without the drive.
+//! * Two halves of which each went on without the other are never merged: that is refused, and
+//!   both are shown. Also refused: copies of one generation that differ, drives that the format
+//!   cannot tell apart, and a damaged copy that claims to be newer than every readable one.
+//! * A damaged copy on a drive that the winner lists as healthy is an interrupted update, if its
+//!   header agrees; the drive serves and is written again.
+//! * A drive that should be a member but carries no record, a spare's, or another container's is
+//!   evicted: its place goes by what the winner records, never by what can be read.
+//!
+//! The result is an [`Assembly`] or a [`Refusal`] for each container. Nothing is written.
+
+mod container;
+mod outcome;
+mod winner;
+
+#[cfg(test)]
+mod tests;
+
+pub use outcome::{Assembly, Eviction, Half, MemberState, Refusal};
+
+use super::codec::DecodeError;
+use super::record::{Mpb, SectorSize};
+use super::serial::Serial;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A drive that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What messages call the drive, such as its path.
+    pub name: String,
+    /// Its serial in stored form.
+    pub serial: Serial,
+    /// Its real size.
+    pub total_sectors: u64,
+    /// Its logical sector size.
+    pub sector: SectorSize,
+    /// What lies in its metadata region.
+    pub content: Content,
+}
+
+/// What a drive's metadata region holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// No IMSM signature.
+    Nothing,
+    /// A valid record.
+    Record(Box<Mpb>),
+    /// A signature without a valid record.
+    Damaged(DecodeError),
+}
+
+impl Candidate {
+    fn label(&self) -> String {
+        format!("{} (serial {})", self.name, self.serial)
+    }
+
+    /// The record if it is one of a container with volumes.
+    fn container_record(&self) -> Option<&Mpb> {
+        match &self.content {
+            Content::Record(mpb) if !mpb.is_spare() => Some(mpb),
+            _ => None,
+        }
+    }
+
+    fn is_spare(&self) -> bool {
+        matches!(&self.content, Content::Record(mpb) if mpb.is_spare())
+    }
+}
+
+/// Everything that was found on a set of drives. Numbers are indexes into the candidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Each container, in order of its first drive.
+    pub containers: Vec<Found>,
+    /// Drives with a record of their own that belongs to no container.
+    pub spares: Vec<usize>,
+    /// Drives with a damaged record that no container lists.
+    pub damaged: Vec<usize>,
+}
+
+/// One container that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its identity, see [`Mpb::container_family`].
+    pub container_family: u32,
+    /// What is to be done with it.
+    pub outcome: Result<Assembly, Refusal>,
+}
+
+/// Groups drives into containers and decides for each what the truth is.
+#[must_use]
+pub fn choose(candidates: &[Candidate]) -> Choice {
+    let mut families: Vec<u32> = Vec::new();
+    for mpb in candidates.iter().filter_map(Candidate::container_record) {
+        let family = mpb.container_family();
+        if !families.contains(&family) {
+            families.push(family);
+        }
+    }
+    let containers: Vec<Found> = families
+        .into_iter()
+        .map(|container_family| Found {
+            container_family,
+            outcome: container::decide(candidates, container_family),
+        })
+        .collect();
+    let claimed = |drive: usize| {
+        containers.iter().any(|container| {
+            container
+                .outcome
+                .as_ref()
+                .is_ok_and(|assembly| assembly.lists(drive))
+        })
+    };
+    let unclaimed = |wanted: fn(&Candidate) -> bool| -> Vec<usize> {
+        (0..candidates.len())
+            .filter(|&drive| wanted(&candidates[drive]) && !claimed(drive))
+            .collect()
+    };
+    let spares = unclaimed(Candidate::is_spare);
+    let damaged = unclaimed(|candidate| matches!(candidate.content, Content::Damaged(_)));
+    let mut choice = Choice {
+        containers,
+        spares,
+        damaged,
+    };
+    for container in &mut choice.containers {
+        if let Ok(assembly) = &mut container.outcome {
+            assembly.offer_spares(candidates, &choice.spares);
+        }
+    }
+    choice
+}

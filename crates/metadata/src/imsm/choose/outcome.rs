@@ -1,0 +1,299 @@
+//! The result of choosing: what an assembly consists of, or why there is none.
+
+use super::Candidate;
+use crate::imsm::build::BuildError;
+use crate::imsm::record::{Mpb, SectorSize, Volume};
+use crate::imsm::serial::Serial;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A container that can be assembled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// The truth, dirty marks united. Its generation is the highest seen.
+    pub mpb: Mpb,
+    /// Sector size of all members.
+    pub sector: SectorSize,
+    /// For each row of the disk table, who serves it.
+    pub members: Vec<MemberState>,
+    /// Drives with a record of this container that its disk table no longer lists.
+    pub outsiders: Vec<(usize, Eviction)>,
+    /// Spares that are large enough and have the right sector size.
+    pub spares: Vec<usize>,
+    /// The record must be written to all members before the first volume is started.
+    pub rewrite_needed: bool,
+    /// What the user should know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Who serves a row of the disk table. Drives are indexes into the candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// The drive is here and its place is sure.
+    Present {
+        /// The drive.
+        drive: usize,
+    },
+    /// The drive is here but must not serve.
+    Evicted {
+        /// The drive.
+        drive: usize,
+        /// Why.
+        reason: Eviction,
+    },
+    /// The row is marked failed; its drive is not here.
+    MarkedFailed,
+    /// The row is healthy but its drive is not here.
+    Missing,
+}
+
+/// Why a drive that is here must not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The truth marks it failed.
+    MarkedFailed,
+    /// Its record is outdated although it was never marked failed.
+    Stale {
+        /// Its generation.
+        generation: u32,
+        /// That of the truth.
+        newest: u32,
+    },
+    /// Another drive has taken its place.
+    Replaced,
+    /// Its own record does not list its serial: a copy, or behind an adapter that changes serials.
+    NotInOwnRecord,
+    /// It has no record.
+    NoRecord,
+    /// It has the record of a spare.
+    SpareRecord,
+    /// It has the record of another container.
+    OtherContainer,
+    /// Its record is damaged and does not look like an interrupted update.
+    DamagedRecord,
+    /// It is smaller than the record says, and too small.
+    TooSmall,
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MarkedFailed => out.write_str("it is marked failed"),
+            Self::Stale { generation, newest } => write!(
+                out,
+                "its record is outdated (generation {generation}, the others have {newest})"
+            ),
+            Self::Replaced => out.write_str("another drive has taken its place"),
+            Self::NotInOwnRecord => out.write_str(
+                "its own record does not list its serial: it is a copy of another drive, or \
+                 connected through something that changes serials",
+            ),
+            Self::NoRecord => out.write_str("it carries no RAID record"),
+            Self::SpareRecord => out.write_str("it carries the record of a spare"),
+            Self::OtherContainer => out.write_str("it carries the record of another container"),
+            Self::DamagedRecord => out.write_str("its record is damaged"),
+            Self::TooSmall => out.write_str("it is too small"),
+        }
+    }
+}
+
+impl Assembly {
+    /// For each row of the disk table whether its drive serves; what
+    /// [`start_mode`](crate::imsm::start::start_mode) wants.
+    #[must_use]
+    pub fn present(&self) -> Vec<bool> {
+        self.members
+            .iter()
+            .map(|state| matches!(state, MemberState::Present { .. }))
+            .collect()
+    }
+
+    /// The drive in each slot of a volume's map; `None` where nobody serves. Slots that are out of
+    /// sync are included: see [`Volume::current_map`].
+    #[must_use]
+    pub fn slot_drives(&self, volume: &Volume) -> Vec<Option<usize>> {
+        let drive_of = |row: u32| match self.members.get(row as usize) {
+            Some(MemberState::Present { drive }) => Some(*drive),
+            _ => None,
+        };
+        volume
+            .map
+            .order
+            .iter()
+            .map(|slot| drive_of(slot.disk_index))
+            .collect()
+    }
+
+    /// Marks in the record every listed drive that does not serve: missing ones as missing, evicted
+    /// ones as failed. To be done, and made durable, before a volume is started without them.
+    /// Returns whether anything changed.
+    ///
+    /// # Errors
+    /// None in a record that was chosen; the type is that of the operations used.
+    pub fn record_absences(&mut self) -> Result<bool, BuildError> {
+        let before = self.mpb.clone();
+        for row in 0..self.members.len() {
+            match self.members[row] {
+                MemberState::Missing => self.mpb.mark_missing(row)?,
+                MemberState::Evicted { .. } => self.mpb.mark_failed(row)?,
+                MemberState::Present { .. } | MemberState::MarkedFailed => {}
+            }
+        }
+        let changed = self.mpb != before;
+        self.rewrite_needed |= changed;
+        Ok(changed)
+    }
+
+    /// Whether a drive has a place in this container, serving or not.
+    pub(super) fn lists(&self, wanted: usize) -> bool {
+        self.outsiders.iter().any(|(drive, _)| *drive == wanted)
+            || self.members.iter().any(|state| match state {
+                MemberState::Present { drive } | MemberState::Evicted { drive, .. } => {
+                    *drive == wanted
+                }
+                MemberState::MarkedFailed | MemberState::Missing => false,
+            })
+    }
+
+    pub(super) fn offer_spares(&mut self, candidates: &[Candidate], spares: &[usize]) {
+        let end = self
+            .mpb
+            .volumes
+            .iter()
+            .map(|volume| volume.extent().end)
+            .max();
+        let behind = crate::imsm::SECTORS_PER_MIB + crate::imsm::WRITE_HOLE_LOG_SECTORS;
+        let needed = end.unwrap_or_default().saturating_add(behind);
+        let fits = |candidate: &Candidate| {
+            candidate.sector == self.sector && candidate.total_sectors >= needed
+        };
+        self.spares = spares
+            .iter()
+            .copied()
+            .filter(|&drive| fits(&candidates[drive]))
+            .collect();
+    }
+}
+
+/// One side of a container that went separate ways.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Half {
+    /// Drives that carry this side's record.
+    pub drives: Vec<String>,
+    /// Generation of that record.
+    pub generation: u32,
+}
+
+impl fmt::Display for Half {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} at generation {}",
+            self.drives.join(", "),
+            self.generation
+        )
+    }
+}
+
+/// Why a container is not assembled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Two drives have the same stored serial.
+    DuplicateSerial {
+        /// The serial.
+        serial: Serial,
+        /// The drives.
+        drives: Vec<String>,
+    },
+    /// Members have different sector sizes.
+    MixedSectorSizes {
+        /// A drive of each size.
+        drives: Vec<String>,
+    },
+    /// No drive's record lists the drive itself as a healthy member.
+    NoUsableRecord {
+        /// The drives.
+        drives: Vec<String>,
+    },
+    /// Each side went on without the other.
+    SplitHalves {
+        /// The side with the higher generation.
+        first: Half,
+        /// The other.
+        second: Half,
+    },
+    /// Records contradict each other about who has failed, in a way no crash explains.
+    Contradiction {
+        /// One side.
+        first: Half,
+        /// The other.
+        second: Half,
+    },
+    /// Two records have the same generation but different content.
+    DifferentContent {
+        /// One side.
+        first: Half,
+        /// The other.
+        second: Half,
+    },
+    /// A damaged record claims to be newer than every readable one.
+    DamagedIsNewer {
+        /// The drive.
+        drive: String,
+        /// What its header says.
+        claimed: u32,
+        /// The highest readable generation.
+        newest: u32,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateSerial { serial, drives } => write!(
+                out,
+                "the drives {} have the same serial {serial} and cannot be told apart; is one a \
+                 copy, or seen twice? Remove one of them",
+                drives.join(", ")
+            ),
+            Self::MixedSectorSizes { drives } => write!(
+                out,
+                "members have different sector sizes: {}; bring them all to the size they were \
+                 made with",
+                drives.join(", ")
+            ),
+            Self::NoUsableRecord { drives } => write!(
+                out,
+                "no record lists the drive it was found on as a healthy member: {}",
+                drives.join(", ")
+            ),
+            Self::SplitHalves { first, second } => write!(
+                out,
+                "the container went two ways, each without the other's drives: {first}, and \
+                 {second}; decide which to keep and remove the other's drives"
+            ),
+            Self::Contradiction { first, second } => write!(
+                out,
+                "the records contradict each other about which drive failed: {first}, and \
+                 {second}; decide which to keep and remove the other's drives"
+            ),
+            Self::DifferentContent { first, second } => write!(
+                out,
+                "two records of the same generation differ: {first}, and {second}; decide which \
+                 to keep and remove the other's drives"
+            ),
+            Self::DamagedIsNewer {
+                drive,
+                claimed,
+                newest,
+            } => write!(
+                out,
+                "the damaged record of {drive} claims generation {claimed}, newer than every \
+                 readable one ({newest}); remove that drive to go on without it"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}

@@ -1,0 +1,326 @@
+//! Crashes, failures and separations, with every record readable.
+
+use super::*;
+
+#[test]
+fn a_container_whose_copies_agree_is_assembled() {
+    let mpb = golden::raid5();
+    let assembly = only(&everywhere(&mpb)).unwrap();
+    assert_eq!(assembly.mpb, mpb);
+    assert_eq!(
+        assembly.members,
+        [present(0), present(1), present(2), present(3)]
+    );
+    assert!(!assembly.rewrite_needed && assembly.warnings.is_empty());
+    assert_eq!(assembly.present(), [true; 4]);
+}
+
+#[test]
+fn drives_find_their_place_whatever_order_they_come_in() {
+    let mut mpb = golden::raid5();
+    mpb.volumes[0].map.order.reverse();
+    let mut candidates = everywhere(&mpb);
+    candidates.rotate_left(1);
+    let assembly = only(&candidates).unwrap();
+    assert_eq!(
+        assembly.members,
+        [present(3), present(0), present(1), present(2)]
+    );
+    let drives = assembly.slot_drives(&assembly.mpb.volumes[0]);
+    assert_eq!(drives, [Some(2), Some(1), Some(0), Some(3)]);
+}
+
+#[test]
+fn containers_and_spares_are_told_apart() {
+    let mut candidates = everywhere(&golden::raid1());
+    let spare = Mpb::spare(&SPARE, SectorSize::Bytes512).unwrap();
+    candidates.push(carries(&SPARE.serial, &spare));
+    candidates.extend(everywhere(&golden::raid5()));
+    let small = NewDrive {
+        serial: Serial::from_drive(b"SMALL"),
+        total_sectors: 110_000,
+    };
+    let mut small = carries(
+        &small.serial,
+        &Mpb::spare(&small, SectorSize::Bytes512).unwrap(),
+    );
+    small.total_sectors = 110_000;
+    candidates.push(small);
+    let choice = choose(&candidates);
+    let families: Vec<u32> = choice
+        .containers
+        .iter()
+        .map(|c| c.container_family)
+        .collect();
+    assert_eq!(families, [0x8d4f_6540, 0x27df_be6e]);
+    assert_eq!(choice.spares, [2, 7]);
+    // The RAID 1 is small enough for both, the RAID 5 only for one.
+    assert_eq!(
+        choice.containers[0].outcome.as_ref().unwrap().spares,
+        [2, 7]
+    );
+    assert_eq!(choice.containers[1].outcome.as_ref().unwrap().spares, [2]);
+}
+
+#[test]
+fn an_interrupted_update_is_accepted_and_dirty_marks_are_united() {
+    let dirty = next(&golden::raid5(), |mpb| mpb.set_dirty(0, true).unwrap());
+    let clean = next(&dirty, |mpb| mpb.set_dirty(0, false).unwrap());
+    // Crash while "clean" was being written: half of the drives still say dirty.
+    let mut candidates = everywhere(&clean);
+    record(&mut candidates[1], &dirty);
+    record(&mut candidates[3], &dirty);
+    let assembly = only(&candidates).unwrap();
+    assert_eq!(
+        assembly.members,
+        [present(0), present(1), present(2), present(3)]
+    );
+    assert!(assembly.rewrite_needed);
+    assert!(assembly.mpb.volumes[0].is_dirty());
+    assert_eq!(assembly.mpb.generation, clean.generation);
+}
+
+#[test]
+fn a_stale_member_without_a_failed_mark_is_evicted() {
+    // md assembles this as if nothing had happened.
+    let newest = later(&golden::raid5(), 2);
+    let mut candidates = everywhere(&newest);
+    record(&mut candidates[2], &golden::raid5());
+    let mut assembly = only(&candidates).unwrap();
+    let reason = Eviction::Stale {
+        generation: 23,
+        newest: 25,
+    };
+    assert_eq!(assembly.members[2], evicted(2, reason));
+    assert_eq!(assembly.present(), [true, true, false, true]);
+    assert!(assembly.warnings[0].contains("generation 23, the others have 25"));
+    assert!(assembly.record_absences().unwrap());
+    assert!(assembly.mpb.disks[2].is_failed());
+    assert!(!assembly.record_absences().unwrap());
+}
+
+#[test]
+fn a_missing_member_is_listed_and_can_be_recorded() {
+    let mut candidates = everywhere(&golden::raid5());
+    candidates.remove(1);
+    let mut assembly = only(&candidates).unwrap();
+    assert_eq!(assembly.members[1], MemberState::Missing);
+    assert_eq!(
+        assembly.warnings,
+        ["the drive with serial IMSMLAB0011 is missing"]
+    );
+    assembly.record_absences().unwrap();
+    assert_eq!(assembly.mpb.disks[1].scsi_id, 0xFFFF_FFFF);
+    assert_eq!(assembly.mpb.volumes[0].map.failed_slot, Some(1));
+}
+
+#[test]
+fn a_returned_failed_member_is_not_added_again() {
+    for missing in [false, true] {
+        let degraded = next(&golden::raid5(), |mpb| {
+            if missing {
+                mpb.mark_missing(0).unwrap()
+            } else {
+                mpb.mark_failed(0).unwrap()
+            }
+        });
+        let mut candidates = everywhere(&golden::raid5());
+        for survivor in &mut candidates[1..] {
+            record(survivor, &degraded);
+        }
+        let assembly = only(&candidates).unwrap();
+        assert_eq!(assembly.members[0], evicted(0, Eviction::MarkedFailed));
+        assert_eq!(assembly.mpb, degraded);
+        assert_eq!(assembly.present(), [false, true, true, true]);
+        // Without the drive, the row is simply failed.
+        let assembly = only(&candidates[1..]).unwrap();
+        assert_eq!(assembly.members[0], MemberState::MarkedFailed);
+    }
+}
+
+#[test]
+fn a_member_that_was_replaced_stays_outside() {
+    let degraded = next(&golden::raid5(), |mpb| mpb.mark_failed(0).unwrap());
+    let rebuilding = next(&degraded, |mpb| {
+        mpb.start_rebuild(0, 0, onto_spare()).unwrap();
+    });
+    let mut candidates = everywhere(&rebuilding);
+    candidates.push(carries(&golden::raid5().disks[0].serial, &golden::raid5()));
+    let assembly = only(&candidates).unwrap();
+    assert_eq!(assembly.outsiders, [(4, Eviction::Replaced)]);
+    assert_eq!(assembly.present(), [true; 4]);
+    assert_eq!(assembly.mpb, rebuilding);
+}
+
+#[test]
+fn a_failed_mark_outweighs_one_more_update_on_the_failed_drive() {
+    // An update reached only drive 0; then the machine came up without drive 0 and went on.
+    let before = golden::raid1();
+    let without = next(&before, |mpb| mpb.mark_missing(0).unwrap());
+    for missed in [1, 2] {
+        let ahead = later(
+            &next(&before, |mpb| mpb.set_dirty(0, true).unwrap()),
+            missed - 1,
+        );
+        let mut candidates = everywhere(&before);
+        record(&mut candidates[0], &ahead);
+        record(&mut candidates[1], &without);
+        let assembly = only(&candidates).unwrap();
+        assert_eq!(
+            assembly.members,
+            [evicted(0, Eviction::MarkedFailed), present(1)]
+        );
+        assert!(assembly.mpb.disks[0].is_failed());
+        // The next write must be newer than everything seen.
+        assert_eq!(assembly.mpb.generation, ahead.generation);
+        assert!(assembly.rewrite_needed);
+    }
+}
+
+#[test]
+fn halves_that_each_went_on_alone_are_refused_and_both_shown() {
+    let before = golden::raid1();
+    let left = later(&next(&before, |mpb| mpb.mark_failed(1).unwrap()), 30);
+    let right = later(&next(&before, |mpb| mpb.mark_failed(0).unwrap()), 7);
+    let mut candidates = everywhere(&before);
+    record(&mut candidates[0], &left);
+    record(&mut candidates[1], &right);
+    let refusal = only(&candidates).unwrap_err();
+    let half = |drive: &str, generation| Half {
+        drives: vec![drive.into()],
+        generation,
+    };
+    assert_eq!(
+        refusal,
+        Refusal::SplitHalves {
+            first: half("/dev/IMSMLAB0004 (serial IMSMLAB0004)", 57),
+            second: half("/dev/IMSMLAB0005 (serial IMSMLAB0005)", 34),
+        }
+    );
+    // Each alone is fine.
+    assert!(only(&candidates[..1]).is_ok() && only(&candidates[1..]).is_ok());
+}
+
+#[test]
+fn halves_of_a_raid10_are_refused_even_if_one_is_incomplete() {
+    let before = golden::raid10();
+    let without = |gone: [usize; 2], times| {
+        let mut mpb = before.clone();
+        for row in gone {
+            mpb.mark_failed(row).unwrap();
+        }
+        later(&mpb, times)
+    };
+    let (left, right) = (without([1, 3], 40), without([0, 2], 9));
+    let mut candidates = everywhere(&before);
+    for (drive, mpb) in [(0, &left), (2, &left), (1, &right), (3, &right)] {
+        record(&mut candidates[drive], mpb);
+    }
+    assert!(matches!(
+        only(&candidates),
+        Err(Refusal::SplitHalves { .. })
+    ));
+    assert!(matches!(
+        only(&candidates[..3]),
+        Err(Refusal::SplitHalves { .. })
+    ));
+}
+
+#[test]
+fn halves_that_each_took_a_spare_are_refused() {
+    let before = golden::raid1();
+    let left = next(&next(&before, |mpb| mpb.mark_failed(1).unwrap()), |mpb| {
+        mpb.start_rebuild(0, 1, onto_spare()).unwrap();
+    });
+    let other = NewDrive {
+        serial: Serial::from_drive(b"OTHER"),
+        ..SPARE
+    };
+    let right = next(&next(&before, |mpb| mpb.mark_failed(0).unwrap()), |mpb| {
+        let target = RebuildTarget::NewDrive {
+            drive: other,
+            family_salt: 0x2222,
+        };
+        mpb.start_rebuild(0, 0, target).unwrap();
+    });
+    let right = later(&right, 5);
+    let mut candidates = everywhere(&left);
+    candidates.extend(everywhere(&right));
+    assert!(matches!(
+        only(&candidates),
+        Err(Refusal::SplitHalves { .. })
+    ));
+}
+
+#[test]
+fn an_old_accusation_is_no_split() {
+    // Drive 0 fails; then drive 2 of the other pair; then a fresh drive takes slot 0 under the old
+    // serial. Drive 2, which still accuses drive 0, comes back.
+    let before = golden::raid10();
+    let first = next(&before, |mpb| mpb.mark_failed(0).unwrap());
+    let second = next(&first, |mpb| mpb.mark_failed(2).unwrap());
+    let again = NewDrive {
+        serial: before.disks[0].serial,
+        total_sectors: 131_072,
+    };
+    let rebuilt = next(&second, |mpb| {
+        let target = RebuildTarget::NewDrive {
+            drive: again,
+            family_salt: 0x3333,
+        };
+        mpb.start_rebuild(0, 0, target).unwrap();
+        mpb.finish_rebuild(0).unwrap();
+    });
+    let mut candidates: Vec<Candidate> = [0, 1, 3]
+        .iter()
+        .map(|&row| carries(&before.disks[row].serial, &rebuilt))
+        .collect();
+    candidates.push(carries(&before.disks[2].serial, &first));
+    let assembly = only(&candidates).unwrap();
+    assert!(
+        assembly
+            .members
+            .contains(&evicted(3, Eviction::MarkedFailed))
+    );
+    assert_eq!(assembly.mpb, rebuilt);
+}
+
+#[test]
+fn accusations_that_no_crash_explains_are_refused() {
+    // Drive 0 went on for long without marking drive 1, which had marked drive 0.
+    let before = golden::raid1();
+    let accuser = next(&before, |mpb| mpb.mark_failed(0).unwrap());
+    let mut candidates = everywhere(&later(&before, 20));
+    record(&mut candidates[1], &accuser);
+    assert!(matches!(
+        only(&candidates),
+        Err(Refusal::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn accusations_in_a_circle_are_refused() {
+    let before = golden::raid0();
+    let mut candidates = everywhere(&before);
+    for (accuser, accused) in [(0, 1), (1, 2), (2, 0)] {
+        let mpb = next(&before, |mpb| mpb.mark_failed(accused).unwrap());
+        record(&mut candidates[accuser], &mpb);
+    }
+    assert!(matches!(
+        only(&candidates[..3]),
+        Err(Refusal::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn different_records_of_one_generation_are_refused() {
+    let mpb = golden::raid5();
+    let mut candidates = everywhere(&mpb);
+    let mut other = mpb.clone();
+    other.volumes[0].map.order.swap(0, 1);
+    record(&mut candidates[3], &other);
+    assert!(matches!(
+        only(&candidates),
+        Err(Refusal::DifferentContent { .. })
+    ));
+}

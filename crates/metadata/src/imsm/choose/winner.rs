@@ -1,0 +1,193 @@
+//! Finding the record that is the truth, and seeing when there is none.
+
+use super::{Candidate, Half, Refusal};
+use crate::imsm::record::Mpb;
+use crate::imsm::serial::Serial;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A drive with a record that lists the drive itself as a healthy member.
+#[derive(Clone, Copy)]
+pub(super) struct RecordCopy<'a> {
+    pub drive: usize,
+    pub candidate: &'a Candidate,
+    pub mpb: &'a Mpb,
+}
+
+/// What a record says about a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Healthy, in this row of the disk table.
+    Listed(usize),
+    /// Marked failed, in this row.
+    MarkedFailed(usize),
+    /// Not mentioned.
+    Unknown,
+}
+
+pub(super) fn standing(mpb: &Mpb, serial: &Serial) -> Standing {
+    if let Some(row) = mpb.disk_index_of(serial) {
+        return if mpb.disks[row].is_failed() {
+            Standing::MarkedFailed(row)
+        } else {
+            Standing::Listed(row)
+        };
+    }
+    let failed = |disk: &crate::imsm::record::Disk| {
+        disk.is_failed() && serial.is_listed_as_failed_by(&disk.serial)
+    };
+    match mpb.disks.iter().position(failed) {
+        Some(row) => Standing::MarkedFailed(row),
+        None => Standing::Unknown,
+    }
+}
+
+impl<'a> RecordCopy<'a> {
+    fn considers(&self, other: &RecordCopy<'a>) -> Standing {
+        standing(self.mpb, &other.candidate.serial)
+    }
+
+    fn lists(&self, other: &RecordCopy<'a>) -> bool {
+        matches!(self.considers(other), Standing::Listed(_))
+    }
+
+    fn marks_failed(&self, other: &RecordCopy<'a>) -> bool {
+        matches!(self.considers(other), Standing::MarkedFailed(_))
+    }
+
+    /// Neither generation is more than one ahead of the other.
+    fn is_near(&self, other: &RecordCopy<'a>) -> bool {
+        self.mpb.generation.abs_diff(other.mpb.generation) <= 1
+    }
+}
+
+fn half(copies: &[RecordCopy<'_>], like: &RecordCopy<'_>) -> Half {
+    let drives: Vec<String> = copies
+        .iter()
+        .filter(|copy| copy.mpb == like.mpb)
+        .map(|copy| copy.candidate.label())
+        .collect();
+    Half {
+        drives,
+        generation: like.mpb.generation,
+    }
+}
+
+/// The copy that is the truth: of the highest generation, unless a copy at most one generation
+/// behind marks its drive failed.
+pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refusal> {
+    let highest = copies.iter().map(|copy| copy.mpb.generation).max();
+    let mut winner = *copies
+        .iter()
+        .find(|copy| Some(copy.mpb.generation) == highest)
+        .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
+    for _ in 0..=copies.len() {
+        let accuser = copies
+            .iter()
+            .find(|copy| copy.marks_failed(&winner) && winner.lists(copy));
+        let Some(accuser) = accuser else {
+            return Ok(winner);
+        };
+        if !accuser.is_near(&winner) {
+            return Err(contradiction(copies, &winner, accuser));
+        }
+        winner = *accuser;
+    }
+    // Drives accuse each other in a circle.
+    let accuser = copies
+        .iter()
+        .find(|copy| copy.marks_failed(&winner))
+        .unwrap_or(&winner);
+    Err(contradiction(copies, &winner, accuser))
+}
+
+fn contradiction(
+    copies: &[RecordCopy<'_>],
+    winner: &RecordCopy<'_>,
+    other: &RecordCopy<'_>,
+) -> Refusal {
+    Refusal::Contradiction {
+        first: half(copies, winner),
+        second: half(copies, other),
+    }
+}
+
+/// What the winner makes of another copy whose drive it lists as healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// The same record.
+    Same,
+    /// One generation behind: an interrupted update.
+    Interrupted,
+    /// Further behind.
+    Stale,
+}
+
+pub(super) fn compare(
+    copies: &[RecordCopy<'_>],
+    winner: &RecordCopy<'_>,
+    copy: &RecordCopy<'_>,
+) -> Result<Agreement, Refusal> {
+    if copy.mpb == winner.mpb {
+        return Ok(Agreement::Same);
+    }
+    match winner.mpb.generation.checked_sub(copy.mpb.generation) {
+        Some(0) => Err(Refusal::DifferentContent {
+            first: half(copies, winner),
+            second: half(copies, copy),
+        }),
+        Some(1) => Ok(Agreement::Interrupted),
+        Some(_) => Ok(Agreement::Stale),
+        // Only where the winner is not the highest: the newer record was written with a drive
+        // that the winner had failed.
+        None => Err(contradiction(copies, winner, copy)),
+    }
+}
+
+/// Refuses if a copy that does not serve went on by itself.
+///
+/// A copy is merely old if a drive that it lists as healthy now carries the winner's record: that
+/// drive went on and the copy stayed behind. Otherwise, if it marks one of the winner's drives
+/// failed, or if all drives it lists are here with its own record, it went its own way.
+pub(super) fn refuse_split(
+    copies: &[RecordCopy<'_>],
+    winner: &RecordCopy<'_>,
+    serving: &[usize],
+    idle: &[usize],
+) -> Result<(), Refusal> {
+    let of = |drives: &[usize]| -> Vec<RecordCopy<'_>> {
+        copies
+            .iter()
+            .filter(|copy| drives.contains(&copy.drive))
+            .copied()
+            .collect()
+    };
+    let serving = of(serving);
+    for copy in of(idle) {
+        let is_merely_old = serving.iter().any(|carrier| copy.lists(carrier));
+        let accuses = serving.iter().any(|carrier| copy.marks_failed(carrier));
+        if !is_merely_old && (accuses || is_complete(copies, &copy)) {
+            return Err(Refusal::SplitHalves {
+                first: half(copies, winner),
+                second: half(copies, &copy),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether every drive that `copy` lists as a healthy member is here and carries nearly the same
+/// record, of the same family.
+fn is_complete(copies: &[RecordCopy<'_>], copy: &RecordCopy<'_>) -> bool {
+    copy.mpb
+        .disks
+        .iter()
+        .filter(|disk| !disk.is_failed())
+        .all(|disk| {
+            copies.iter().any(|other| {
+                other.candidate.serial == disk.serial
+                    && other.mpb.family_num == copy.mpb.family_num
+                    && other.is_near(copy)
+            })
+        })
+}

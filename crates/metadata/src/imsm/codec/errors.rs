@@ -1,0 +1,214 @@
+//! What can be wrong with bytes that should be a record, or with a record that should be bytes.
+
+use core::fmt;
+
+/// What the header of a record with a bad checksum says about itself. Not to be trusted, but a
+/// record torn by an interrupted write usually has an intact first sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornClaims {
+    /// Container identity, as [`Mpb::container_family`](crate::imsm::Mpb::container_family).
+    pub container_family: u32,
+    /// Generation.
+    pub generation: u32,
+}
+
+/// Why bytes are not a valid record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Fewer bytes than a header.
+    TooShort {
+        /// Bytes given.
+        bytes: usize,
+    },
+    /// The signature is not there.
+    NoSignature,
+    /// The header's length field is out of range or not a multiple of 4.
+    BadLength {
+        /// The value found.
+        mpb_size: u32,
+    },
+    /// The record is longer than the bytes given.
+    Incomplete {
+        /// Length in the header.
+        mpb_size: u32,
+        /// Bytes given.
+        bytes: usize,
+    },
+    /// The checksum does not match: the record is torn or damaged.
+    Checksum {
+        /// In the header.
+        stored: u32,
+        /// Of the bytes.
+        computed: u32,
+        /// What the header says.
+        claims: TornClaims,
+    },
+    /// A table reaches past the end of the record.
+    Truncated {
+        /// Which part.
+        part: &'static str,
+        /// Offset at which it should start.
+        offset: usize,
+    },
+    /// The migration state byte is neither 0 nor 1.
+    BadMigrationState {
+        /// Index of the volume.
+        volume: usize,
+        /// The value found.
+        value: u8,
+    },
+    /// A map has no members.
+    NoMembers {
+        /// Index of the volume.
+        volume: usize,
+    },
+    /// A slot names a row that the disk table does not have.
+    NoSuchDisk {
+        /// Index of the volume.
+        volume: usize,
+        /// Slot in the map.
+        slot: usize,
+        /// The row named.
+        disk_index: u32,
+        /// Rows there are.
+        disks: usize,
+    },
+    /// The bad block log does not have the form it must have.
+    BadBlockLog {
+        /// Which rule is broken.
+        problem: &'static str,
+    },
+    /// A value does not fit once scaled to 512-byte sectors.
+    ValueTooLarge {
+        /// Which field.
+        field: &'static str,
+        /// The value as stored.
+        stored: u64,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooShort { bytes } => {
+                write!(
+                    out,
+                    "the record has only {bytes} bytes, less than its header of 216"
+                )
+            }
+            Self::NoSignature => out.write_str("the bytes do not start with the IMSM signature"),
+            Self::BadLength { mpb_size } => write!(
+                out,
+                "the record gives its length as {mpb_size} bytes; it must be a multiple of 4 from \
+                 216 to {}",
+                crate::imsm::MAX_RECORD_BYTES
+            ),
+            Self::Incomplete { mpb_size, bytes } => {
+                write!(
+                    out,
+                    "the record is {mpb_size} bytes long but only {bytes} were read"
+                )
+            }
+            Self::Checksum {
+                stored,
+                computed,
+                claims,
+            } => write!(
+                out,
+                "the record is torn or damaged: its checksum is {computed:08x} but it says \
+                 {stored:08x} (header: family {:08x}, generation {})",
+                claims.container_family, claims.generation
+            ),
+            Self::Truncated { part, offset } => {
+                write!(
+                    out,
+                    "the {part} at byte {offset} reaches past the end of the record"
+                )
+            }
+            Self::BadMigrationState { volume, value } => {
+                write!(
+                    out,
+                    "volume {volume} has migration state {value}; only 0 and 1 are known"
+                )
+            }
+            Self::NoMembers { volume } => write!(out, "a map of volume {volume} has no members"),
+            Self::NoSuchDisk {
+                volume,
+                slot,
+                disk_index,
+                disks,
+            } => write!(
+                out,
+                "slot {slot} of volume {volume} names drive {disk_index} but the record lists \
+                 {disks}"
+            ),
+            Self::BadBlockLog { problem } => write!(out, "the bad block log {problem}"),
+            Self::ValueTooLarge { field, stored } => {
+                write!(out, "the field {field} holds {stored}, which is too large")
+            }
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// Why a record cannot be written as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodeError {
+    /// A table has more entries than its counter can say.
+    TooMany {
+        /// Which table.
+        what: &'static str,
+        /// Entries it has.
+        count: usize,
+        /// Most it may have.
+        limit: usize,
+    },
+    /// A number of sectors is not a whole number of 4096-byte units.
+    NotAligned {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        sectors: u64,
+    },
+    /// A number does not fit its field.
+    ValueTooLarge {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The record is longer than [`MAX_RECORD_BYTES`](crate::imsm::MAX_RECORD_BYTES).
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooMany { what, count, limit } => {
+                write!(
+                    out,
+                    "the record has {count} {what}; the format holds at most {limit}"
+                )
+            }
+            Self::NotAligned { field, sectors } => write!(
+                out,
+                "{field} is {sectors} sectors of 512 bytes, which is not a multiple of the \
+                 drive's 4096-byte sectors"
+            ),
+            Self::ValueTooLarge { field, value } => {
+                write!(out, "{field} is {value}, which is too large for its field")
+            }
+            Self::TooLong { bytes } => write!(
+                out,
+                "the record would be {bytes} bytes long; the limit is {}",
+                crate::imsm::MAX_RECORD_BYTES
+            ),
+        }
+    }
+}
+
+impl core::error::Error for EncodeError {}

@@ -1,0 +1,103 @@
+//! Whether and how a volume may be started.
+//!
+//! A volume is started read-write only if every sector that will be returned is right, or its
+//! redundancy is honestly known to be incomplete. The order of the questions:
+//!
+//! 1. Does the record use features that are not supported, and do its maps make sense?
+//! 2. Is the volume being reshaped? Its data lies in two layouts then; not started.
+//! 3. Are enough members here? A member that is missing without a failed mark needs a decision.
+//! 4. Can data be reconstructed from what is here? A RAID 5 that lacks a member **and** has parity
+//!    that may be outdated (dirty, an unfinished repair) or was never computed (unfinished initial
+//!    synchronisation) returns wrong bytes for the missing member; md starts some of these.
+//! 5. Is a write-hole log or bitmap in use that we do not maintain? A clean volume is switched to
+//!    the policy without one before its first write; a dirty one with a log must not be written.
+//! 6. What has to be synchronised, and from where?
+
+mod decide;
+mod reasons;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+pub use decide::start_mode;
+pub use reasons::{ReadOnlyReason, RefusedReason};
+
+/// Option that accepts members missing without a failed mark.
+pub const DEGRADED_FLAG: &str = "--degraded";
+/// Option that accepts that a RAID 5 lacking a member may return outdated or wrong bytes where
+/// writes were interrupted.
+pub const ACCEPT_WRITE_HOLE_FLAG: &str = "--accept-write-hole";
+/// Option that accepts that a RAID 5 lacking a member is only right where it was synchronised or
+/// written.
+pub const ACCEPT_UNSYNCED_FLAG: &str = "--accept-unsynced";
+
+/// What the user has accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    /// [`DEGRADED_FLAG`].
+    pub degraded: bool,
+    /// [`ACCEPT_WRITE_HOLE_FLAG`].
+    pub accept_write_hole: bool,
+    /// [`ACCEPT_UNSYNCED_FLAG`].
+    pub accept_unsynced: bool,
+}
+
+/// How a volume may be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartMode {
+    /// For reading and writing.
+    ReadWrite {
+        /// What has to be synchronised in the background.
+        sync: SyncWork,
+        /// Slots without a member that serves or is being rebuilt. Their failed marks must be
+        /// durable before the first write.
+        lost_slots: Vec<usize>,
+        /// The write-hole policy must be switched to
+        /// [`WriteHolePolicy::Off`](crate::imsm::WriteHolePolicy::Off), durably, before the first
+        /// write.
+        switch_policy: bool,
+    },
+    /// For reading only.
+    ReadOnly {
+        /// Why not for writing.
+        reason: ReadOnlyReason,
+        /// Slots without a member that serves.
+        lost_slots: Vec<usize>,
+    },
+    /// Not at all.
+    Refused {
+        /// Why.
+        reason: RefusedReason,
+        /// The option with which it would go on, if there is one.
+        override_flag: Option<&'static str>,
+    },
+}
+
+/// What has to be synchronised in the background. Positions are sectors from the start of the
+/// component, the same on each member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyncWork {
+    /// Nothing.
+    None,
+    /// Parity or mirrors have never been valid from `from_sector` on.
+    InitialSync {
+        /// Where to go on.
+        from_sector: u64,
+    },
+    /// Parity or mirrors may be inconsistent from `from_sector` on.
+    Resync {
+        /// Where to go on.
+        from_sector: u64,
+    },
+    /// Slots are being rebuilt.
+    Rebuild {
+        /// The slots.
+        slots: Vec<usize>,
+        /// Where to go on.
+        from_sector: u64,
+        /// The other mirrors need a resync afterwards; the dirty mark must stay until then.
+        then_resync: bool,
+    },
+}

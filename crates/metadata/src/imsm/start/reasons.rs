@@ -1,0 +1,125 @@
+//! Why a volume is not started, or not for writing; a sentence each.
+
+use crate::imsm::attributes::Attributes;
+use crate::imsm::geometry::{GeometryProblem, Level};
+use crate::imsm::record::{MigrationKind, WriteHolePolicy};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a volume may only be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOnlyReason {
+    /// Its parity log is on a journal drive, or its policy is unknown.
+    Policy(WriteHolePolicy),
+    /// Its write-hole log has to be replayed before anything is written.
+    LogReplay,
+    /// A member is lost and parity was never computed from this sector of each member on.
+    UnsyncedParity {
+        /// First sector, from the start of the component.
+        from_sector: u64,
+    },
+}
+
+impl fmt::Display for ReadOnlyReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(WriteHolePolicy::Unknown(value)) => {
+                write!(out, "its write-hole policy {value} is unknown")
+            }
+            Self::Policy(_) => {
+                out.write_str("its write-hole log is on a journal drive, which is not supported")
+            }
+            Self::LogReplay => out.write_str(
+                "it was not stopped cleanly and has a write-hole log, which is not replayed yet; \
+                 start it once with mdadm to replay it",
+            ),
+            Self::UnsyncedParity { from_sector } => write!(
+                out,
+                "a member is lost and parity was never computed beyond sector {from_sector} of \
+                 each member: only what was written or synchronised is right"
+            ),
+        }
+    }
+}
+
+/// Why a volume is not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusedReason {
+    /// There is no volume of that number.
+    NoSuchVolume,
+    /// The container uses features that are not supported.
+    Attributes(Attributes),
+    /// Its maps make no sense.
+    Geometry(GeometryProblem),
+    /// It is being reshaped or doing something unknown.
+    Migrating(MigrationKind),
+    /// Its state byte is unknown.
+    UnknownState(u8),
+    /// More members are lost than its level survives.
+    NotEnoughMembers {
+        /// Level.
+        level: Level,
+        /// Slots without a member.
+        lost_slots: Vec<usize>,
+    },
+    /// It is recorded as failed.
+    RecordedAsFailed,
+    /// Members are missing that nobody marked failed.
+    MissingMembers {
+        /// Their slots.
+        slots: Vec<usize>,
+    },
+    /// A RAID 5 lacks a member and was not stopped cleanly.
+    DirtyAndDegraded,
+    /// A RAID 5 lacks a member and an interrupted repair is not finished.
+    InterruptedRepair,
+    /// A RAID 5 lacks a member and was never synchronised completely.
+    UnsyncedAndDegraded,
+}
+
+impl fmt::Display for RefusedReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchVolume => out.write_str("the container has no such volume"),
+            Self::Attributes(attributes) => {
+                out.write_str("its container uses features that are not supported: ")?;
+                list(out, &attributes.names())
+            }
+            Self::Geometry(problem) => write!(out, "its record makes no sense: {problem}"),
+            Self::Migrating(kind) => write!(
+                out,
+                "it is in the middle of a {kind}, which must be finished where it was begun"
+            ),
+            Self::UnknownState(value) => write!(out, "its state {value} is unknown"),
+            Self::NotEnoughMembers { level, lost_slots } => {
+                write!(out, "{level} does not survive the loss of slot ")?;
+                list(out, lost_slots)
+            }
+            Self::RecordedAsFailed => out.write_str("it is recorded as failed"),
+            Self::MissingMembers { slots } => {
+                out.write_str("members are missing that were not marked failed: slot ")?;
+                list(out, slots)?;
+                out.write_str("; wait for them, or accept to run without")
+            }
+            Self::DirtyAndDegraded => out.write_str(
+                "it was not stopped cleanly and lacks a member, so parity may be outdated and the \
+                 lost member's data wrong where writes were interrupted",
+            ),
+            Self::InterruptedRepair => out.write_str(
+                "it lacks a member and a repair after a crash was not finished, so parity may be \
+                 outdated and the lost member's data wrong",
+            ),
+            Self::UnsyncedAndDegraded => out.write_str(
+                "it lacks a member and its first synchronisation was not finished, so only what \
+                 was written or synchronised is right",
+            ),
+        }
+    }
+}
+
+fn list<T: fmt::Display>(out: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result {
+    for (position, item) in items.iter().enumerate() {
+        write!(out, "{}{item}", if position == 0 { "" } else { ", " })?;
+    }
+    Ok(())
+}

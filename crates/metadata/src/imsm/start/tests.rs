@@ -1,0 +1,491 @@
+//! Every rule about starting, one test each, on records of mdadm and on changed ones.
+
+use super::*;
+use crate::imsm::attributes::Attributes;
+use crate::imsm::build::{NewDrive, RebuildTarget};
+use crate::imsm::geometry::{GeometryProblem, Level};
+use crate::imsm::golden;
+use crate::imsm::record::*;
+use crate::imsm::serial::Serial;
+use alloc::string::ToString;
+use alloc::vec;
+
+const ALL: [bool; 5] = [true; 5];
+const NOTHING_ACCEPTED: StartOptions = StartOptions {
+    degraded: false,
+    accept_write_hole: false,
+    accept_unsynced: false,
+};
+const HOLE_ACCEPTED: StartOptions = StartOptions {
+    accept_write_hole: true,
+    ..NOTHING_ACCEPTED
+};
+const UNSYNCED_ACCEPTED: StartOptions = StartOptions {
+    accept_unsynced: true,
+    ..NOTHING_ACCEPTED
+};
+const DEGRADED_ACCEPTED: StartOptions = StartOptions {
+    degraded: true,
+    ..NOTHING_ACCEPTED
+};
+
+fn mode(mpb: &Mpb) -> StartMode {
+    start_mode(mpb, 0, &ALL, NOTHING_ACCEPTED)
+}
+
+fn read_write(sync: SyncWork, lost_slots: Vec<usize>) -> StartMode {
+    StartMode::ReadWrite {
+        sync,
+        lost_slots,
+        switch_policy: false,
+    }
+}
+
+fn switching(sync: SyncWork, lost_slots: Vec<usize>) -> StartMode {
+    StartMode::ReadWrite {
+        sync,
+        lost_slots,
+        switch_policy: true,
+    }
+}
+
+fn refused(reason: RefusedReason, override_flag: Option<&'static str>) -> StartMode {
+    StartMode::Refused {
+        reason,
+        override_flag,
+    }
+}
+
+fn with(mut mpb: Mpb, change: impl FnOnce(&mut Mpb)) -> Mpb {
+    change(&mut mpb);
+    mpb
+}
+
+fn dirty(mpb: Mpb) -> Mpb {
+    with(mpb, |mpb| mpb.volumes[0].dirty = 1)
+}
+
+fn without_slot(mpb: Mpb, slot: usize) -> Mpb {
+    with(mpb, |mpb| mpb.mark_failed(slot).unwrap())
+}
+
+fn rebuilding(mpb: Mpb, slot: usize, checkpoint: u64) -> Mpb {
+    let drive = NewDrive {
+        serial: Serial::from_drive(b"SPARE"),
+        total_sectors: 131_072,
+    };
+    with(without_slot(mpb, slot), |mpb| {
+        mpb.start_rebuild(
+            0,
+            slot,
+            RebuildTarget::NewDrive {
+                drive,
+                family_salt: 1,
+            },
+        )
+        .unwrap();
+        mpb.set_checkpoint(0, checkpoint).unwrap();
+    })
+}
+
+fn repairing(mpb: Mpb, checkpoint: u64) -> Mpb {
+    with(mpb, |mpb| {
+        mpb.start_repair(0).unwrap();
+        mpb.set_checkpoint(0, checkpoint).unwrap();
+    })
+}
+
+fn initialising(mpb: Mpb, checkpoint: u64) -> Mpb {
+    with(mpb, |mpb| {
+        mpb.volumes[0].map.state = MapState::Uninitialised;
+        mpb.start_initial_sync(0).unwrap();
+        mpb.set_checkpoint(0, checkpoint).unwrap();
+    })
+}
+
+#[test]
+fn clean_and_complete_volumes_start() {
+    for mpb in [
+        golden::raid0(),
+        golden::raid1(),
+        golden::raid10(),
+        golden::raid5(),
+    ] {
+        assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![]));
+    }
+}
+
+#[test]
+fn unsupported_features_are_refused_by_name() {
+    let mpb = with(golden::raid5(), |mpb| {
+        mpb.attributes = Attributes(0x8000_0108)
+    });
+    assert_eq!(
+        mode(&mpb),
+        refused(RefusedReason::Attributes(Attributes(0x108)), None)
+    );
+    assert_eq!(
+        RefusedReason::Attributes(Attributes(0x108)).to_string(),
+        "its container uses features that are not supported: RAID 1E, unknown bit 0x00000100"
+    );
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let mpb = with(golden::raid5(), |mpb| mpb.volumes[0].map.stored_level = 6);
+    let problem = GeometryProblem::UnknownLevel {
+        stored_level: 6,
+        members: 4,
+    };
+    assert_eq!(mode(&mpb), refused(RefusedReason::Geometry(problem), None));
+    let mpb = with(golden::raid5(), |mpb| {
+        mpb.volumes[0].map.state = MapState::Unknown(7)
+    });
+    assert_eq!(mode(&mpb), refused(RefusedReason::UnknownState(7), None));
+    let mode = start_mode(&golden::raid5(), 1, &ALL, NOTHING_ACCEPTED);
+    assert_eq!(mode, refused(RefusedReason::NoSuchVolume, None));
+}
+
+#[test]
+fn a_reshape_is_refused_by_name() {
+    for kind in [
+        MigrationKind::General,
+        MigrationKind::StateChange,
+        MigrationKind::Unknown(9),
+    ] {
+        let mpb = with(golden::raid5(), |mpb| {
+            let second_map = mpb.volumes[0].map.clone();
+            mpb.volumes[0].migration = Some(Migration {
+                kind,
+                checkpoint_unit: 0,
+                second_map,
+            });
+        });
+        assert_eq!(mode(&mpb), refused(RefusedReason::Migrating(kind), None));
+    }
+}
+
+#[test]
+fn a_dirty_volume_is_synchronised_from_the_start() {
+    for mpb in [golden::raid1(), golden::raid10(), golden::raid5()] {
+        let expected = read_write(SyncWork::Resync { from_sector: 0 }, vec![]);
+        assert_eq!(mode(&dirty(mpb.clone())), expected);
+        assert_eq!(mode(&dirty(repairing(mpb, 18))), expected);
+    }
+    assert_eq!(
+        mode(&dirty(golden::raid0())),
+        read_write(SyncWork::None, vec![])
+    );
+}
+
+#[test]
+fn an_interrupted_synchronisation_goes_on_at_its_checkpoint() {
+    assert_eq!(
+        mode(&repairing(golden::raid5(), 18)),
+        read_write(SyncWork::Resync { from_sector: 9216 }, vec![])
+    );
+    assert_eq!(
+        mode(&initialising(golden::raid1(), 34)),
+        read_write(
+            SyncWork::InitialSync {
+                from_sector: 17_408
+            },
+            vec![]
+        )
+    );
+    // Writes may have been interrupted below the checkpoint, too.
+    assert_eq!(
+        mode(&dirty(initialising(golden::raid5(), 18))),
+        read_write(SyncWork::InitialSync { from_sector: 0 }, vec![])
+    );
+}
+
+#[test]
+fn a_new_volume_is_synchronised_for_the_first_time() {
+    let mpb = with(golden::raid5(), |mpb| {
+        mpb.volumes[0].map.state = MapState::Uninitialised
+    });
+    assert_eq!(
+        mode(&mpb),
+        read_write(SyncWork::InitialSync { from_sector: 0 }, vec![])
+    );
+    let mut absent = ALL;
+    absent[2] = false;
+    assert_eq!(
+        start_mode(&mpb, 0, &absent, DEGRADED_ACCEPTED),
+        refused(
+            RefusedReason::UnsyncedAndDegraded,
+            Some(ACCEPT_UNSYNCED_FLAG)
+        )
+    );
+}
+
+#[test]
+fn an_interrupted_verify_is_simply_finished() {
+    let mpb = with(repairing(golden::raid5(), 18), |mpb| {
+        mpb.volumes[0].migration.as_mut().unwrap().kind = MigrationKind::Verify;
+    });
+    assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![]));
+    assert_eq!(
+        mode(&dirty(mpb)),
+        read_write(SyncWork::Resync { from_sector: 0 }, vec![])
+    );
+}
+
+#[test]
+fn a_marked_member_may_be_away() {
+    for mpb in [golden::raid1(), golden::raid10(), golden::raid5()] {
+        let mpb = without_slot(mpb, 1);
+        assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![1]));
+        // Also when the drive itself is here: the mark counts.
+        assert_eq!(
+            start_mode(&mpb, 0, &[true, false, true, true], NOTHING_ACCEPTED),
+            mode(&mpb)
+        );
+    }
+}
+
+#[test]
+fn an_unmarked_missing_member_needs_a_decision() {
+    let present = [true, true, false, true];
+    let missing = RefusedReason::MissingMembers { slots: vec![2] };
+    let mpb = golden::raid5();
+    assert_eq!(
+        start_mode(&mpb, 0, &present, NOTHING_ACCEPTED),
+        refused(missing, Some(DEGRADED_FLAG))
+    );
+    assert_eq!(
+        start_mode(&mpb, 0, &present, DEGRADED_ACCEPTED),
+        read_write(SyncWork::None, vec![2])
+    );
+    // Rows beyond the list are absent.
+    assert_eq!(
+        start_mode(&mpb, 0, &[true; 3], DEGRADED_ACCEPTED),
+        read_write(SyncWork::None, vec![3])
+    );
+}
+
+#[test]
+fn too_many_lost_members_are_fatal_whatever_is_accepted() {
+    let everything = StartOptions {
+        degraded: true,
+        accept_write_hole: true,
+        accept_unsynced: true,
+    };
+    let fatal = |mpb: &Mpb, present: &[bool], level, lost_slots| {
+        let reason = RefusedReason::NotEnoughMembers { level, lost_slots };
+        assert_eq!(
+            start_mode(mpb, 0, present, everything),
+            refused(reason, None)
+        );
+    };
+    fatal(
+        &golden::raid0(),
+        &[true, true, true, false],
+        Level::Raid0,
+        vec![3],
+    );
+    fatal(&golden::raid1(), &[false, false], Level::Raid1, vec![0, 1]);
+    fatal(
+        &golden::raid10(),
+        &[true, true, false, false],
+        Level::Raid10,
+        vec![2, 3],
+    );
+    fatal(
+        &golden::raid5(),
+        &[true, false, false, true],
+        Level::Raid5,
+        vec![1, 2],
+    );
+    // A drive that is being rebuilt does not count.
+    let mpb = rebuilding(golden::raid5(), 0, 7);
+    fatal(&mpb, &[false, true, true, true], Level::Raid5, vec![0, 1]);
+    let present = [true, false, false, true];
+    let mode = start_mode(&golden::raid10(), 0, &present, DEGRADED_ACCEPTED);
+    assert_eq!(mode, read_write(SyncWork::None, vec![1, 2]));
+    let mpb = with(golden::raid5(), |mpb| {
+        mpb.volumes[0].map.state = MapState::Failed
+    });
+    assert_eq!(
+        super::start_mode(&mpb, 0, &ALL, everything),
+        refused(RefusedReason::RecordedAsFailed, None)
+    );
+}
+
+#[test]
+fn a_rebuild_goes_on_at_its_checkpoint() {
+    let rebuild = |slots, from_sector, then_resync| {
+        read_write(
+            SyncWork::Rebuild {
+                slots,
+                from_sector,
+                then_resync,
+            },
+            vec![],
+        )
+    };
+    for slot in 0..4 {
+        let mpb = rebuilding(golden::raid5(), slot, 7);
+        assert_eq!(mode(&mpb), rebuild(vec![slot], 7 * 128, false));
+    }
+    assert_eq!(
+        mode(&rebuilding(golden::raid1(), 0, 7)),
+        rebuild(vec![0], 7 * 512, false)
+    );
+    // Dirty mirrors: the source is right, but the copy may lack interrupted writes anywhere, and
+    // so may the other pair.
+    assert_eq!(
+        mode(&dirty(rebuilding(golden::raid1(), 0, 7))),
+        rebuild(vec![0], 0, false)
+    );
+    assert_eq!(
+        mode(&dirty(rebuilding(golden::raid10(), 0, 7))),
+        rebuild(vec![0], 0, true)
+    );
+    // The target is away: degraded, nothing to do.
+    let mpb = rebuilding(golden::raid5(), 1, 7);
+    let present = [true, true, true, false];
+    let mode = start_mode(&mpb, 0, &present, NOTHING_ACCEPTED);
+    assert_eq!(mode, read_write(SyncWork::None, vec![1]));
+}
+
+#[test]
+fn a_dirty_raid5_without_a_member_is_refused() {
+    let refusal = refused(
+        RefusedReason::DirtyAndDegraded,
+        Some(ACCEPT_WRITE_HOLE_FLAG),
+    );
+    let mpb = dirty(without_slot(golden::raid5(), 3));
+    assert_eq!(mode(&mpb), refusal);
+    assert_eq!(start_mode(&mpb, 0, &ALL, UNSYNCED_ACCEPTED), refusal);
+    let accepted = start_mode(&mpb, 0, &ALL, HOLE_ACCEPTED);
+    assert_eq!(accepted, read_write(SyncWork::None, vec![3]));
+
+    let mpb = dirty(rebuilding(golden::raid5(), 3, 7));
+    assert_eq!(mode(&mpb), refusal);
+    let sync = SyncWork::Rebuild {
+        slots: vec![3],
+        from_sector: 0,
+        then_resync: false,
+    };
+    assert_eq!(
+        start_mode(&mpb, 0, &ALL, HOLE_ACCEPTED),
+        read_write(sync, vec![])
+    );
+
+    // Mirrors have no such problem; the pair that is whole is compared.
+    let mpb = dirty(without_slot(golden::raid1(), 0));
+    assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![0]));
+    let mpb = dirty(without_slot(golden::raid10(), 0));
+    assert_eq!(
+        mode(&mpb),
+        read_write(SyncWork::Resync { from_sector: 0 }, vec![0])
+    );
+}
+
+#[test]
+fn an_interrupted_repair_of_a_raid5_without_a_member_is_refused() {
+    // md starts this, and returns wrong data.
+    let refusal = refused(
+        RefusedReason::InterruptedRepair,
+        Some(ACCEPT_WRITE_HOLE_FLAG),
+    );
+    let mpb = repairing(golden::raid5(), 18);
+    assert_eq!(
+        start_mode(&mpb, 0, &[true, true, true], DEGRADED_ACCEPTED),
+        refusal
+    );
+    let marked = without_slot(mpb, 3);
+    assert_eq!(mode(&marked), refusal);
+    let accepted = start_mode(&marked, 0, &ALL, HOLE_ACCEPTED);
+    assert_eq!(accepted, read_write(SyncWork::None, vec![3]));
+    let mirrors = without_slot(repairing(golden::raid10(), 3), 0);
+    let sync = SyncWork::Resync {
+        from_sector: 3 * 128,
+    };
+    assert_eq!(mode(&mirrors), read_write(sync, vec![0]));
+}
+
+#[test]
+fn an_unsynchronised_raid5_without_a_member_is_only_read_and_only_if_accepted() {
+    let mpb = without_slot(initialising(golden::raid5(), 18), 1);
+    let refusal = refused(
+        RefusedReason::UnsyncedAndDegraded,
+        Some(ACCEPT_UNSYNCED_FLAG),
+    );
+    assert_eq!(mode(&mpb), refusal);
+    assert_eq!(start_mode(&mpb, 0, &ALL, HOLE_ACCEPTED), refusal);
+    let reason = ReadOnlyReason::UnsyncedParity { from_sector: 9216 };
+    let read_only = StartMode::ReadOnly {
+        reason,
+        lost_slots: vec![1],
+    };
+    assert_eq!(start_mode(&mpb, 0, &ALL, UNSYNCED_ACCEPTED), read_only);
+    // Mirrors: what is left is right.
+    let mirror = without_slot(initialising(golden::raid1(), 18), 1);
+    assert_eq!(mode(&mirror), read_write(SyncWork::None, vec![1]));
+    let mirrors = without_slot(initialising(golden::raid10(), 3), 1);
+    let sync = SyncWork::InitialSync {
+        from_sector: 3 * 128,
+    };
+    assert_eq!(mode(&mirrors), read_write(sync, vec![1]));
+}
+
+#[test]
+fn a_log_or_bitmap_that_we_do_not_maintain_is_switched_off_first() {
+    let policy = |policy| {
+        with(golden::raid5(), |mpb| {
+            mpb.set_write_hole_policy(0, policy).unwrap()
+        })
+    };
+    for with_log in [
+        policy(WriteHolePolicy::Log),
+        policy(WriteHolePolicy::LogSingle),
+    ] {
+        assert_eq!(mode(&with_log), switching(SyncWork::None, vec![]));
+        let lost = without_slot(with_log.clone(), 2);
+        assert_eq!(mode(&lost), switching(SyncWork::None, vec![2]));
+        let replay = StartMode::ReadOnly {
+            reason: ReadOnlyReason::LogReplay,
+            lost_slots: vec![],
+        };
+        assert_eq!(
+            mode(&with(with_log, |mpb| mpb.volumes[0].dirty = 3)),
+            replay
+        );
+        let lost = dirty(lost);
+        assert!(matches!(mode(&lost), StartMode::Refused { .. }));
+        let accepted = start_mode(&lost, 0, &ALL, HOLE_ACCEPTED);
+        assert_eq!(accepted, switching(SyncWork::None, vec![2]));
+    }
+    let with_bitmap = policy(WriteHolePolicy::Bitmap);
+    assert_eq!(mode(&with_bitmap), switching(SyncWork::None, vec![]));
+    let sync = SyncWork::Resync { from_sector: 0 };
+    assert_eq!(mode(&dirty(with_bitmap)), switching(sync, vec![]));
+    assert_eq!(
+        mode(&policy(WriteHolePolicy::OffOld)),
+        read_write(SyncWork::None, vec![])
+    );
+}
+
+#[test]
+fn a_journal_drive_is_never_written_around() {
+    for policy in [
+        WriteHolePolicy::JournalDrive,
+        WriteHolePolicy::JournalDriveMultiple,
+        WriteHolePolicy::Unknown(9),
+    ] {
+        let mpb = with(golden::raid5(), |mpb| {
+            mpb.set_write_hole_policy(0, policy).unwrap()
+        });
+        let reason = ReadOnlyReason::Policy(policy);
+        assert_eq!(
+            mode(&mpb),
+            StartMode::ReadOnly {
+                reason,
+                lost_slots: vec![]
+            }
+        );
+    }
+}

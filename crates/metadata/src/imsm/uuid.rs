@@ -1,0 +1,63 @@
+//! Identities of containers and volumes, equal to those mdadm derives.
+//!
+//! The format stores no UUID. One is derived by SHA-1 from the fixed signature, the container's
+//! family number and, for a volume, its index and name. Hence renaming a volume, or deleting one
+//! before it, changes its UUID.
+
+use super::attributes::SIGNATURE_PREFIX;
+use super::record::Mpb;
+use core::fmt;
+use sha1::{Digest, Sha1};
+
+/// A derived identity; prints as mdadm prints it, four 32-bit words in hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uuid(pub [u8; 16]);
+
+impl Uuid {
+    /// Identity of the container that `mpb` describes.
+    #[must_use]
+    pub fn of_container(mpb: &Mpb) -> Self {
+        Self::finish(Self::begin(mpb))
+    }
+
+    /// Identity of volume number `index` of `mpb`, or `None` if there is no such volume.
+    #[must_use]
+    pub fn of_volume(mpb: &Mpb, index: usize) -> Option<Self> {
+        let volume = mpb.volumes.get(index)?;
+        let mut hash = Self::begin(mpb);
+        hash.update(u32::try_from(index).ok()?.to_le_bytes());
+        hash.update(volume.name.0);
+        Some(Self::finish(hash))
+    }
+
+    fn begin(mpb: &Mpb) -> Sha1 {
+        let mut hash = Sha1::new();
+        hash.update(SIGNATURE_PREFIX);
+        hash.update(mpb.container_family().to_le_bytes());
+        hash
+    }
+
+    fn finish(hash: Sha1) -> Self {
+        let digest = hash.finalize();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, word) in self.0.chunks_exact(4).enumerate() {
+            let separator = if position == 0 { "" } else { ":" };
+            let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            write!(out, "{separator}{value:08x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Uuid {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Uuid({self})")
+    }
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian lacks, by name and only what is missing; says nothing when nothing is.
+#
+# usage: scripts/setup.sh [--dry-run] [build|demo|test]
+#
+#   build   a linker and the C library's headers, for cargo
+#   demo    build, and the programs that the demonstration calls
+#   test    demo, and the clients and file systems that the tests run against (the default)
+#
+# --dry-run says what would be installed and changes nothing.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# One line per package: the smallest set it belongs to, its name in Debian, and the file or command
+# by which it is recognised where it was not installed as a Debian package.
+packages='\
+build  gcc         cc
+build  libc6-dev   /usr/include/stdio.h
+demo   fio         fio
+demo   mdadm       mdadm
+test   e2fsprogs   mkfs.ext4
+test   fuse3       fusermount3
+test   gdisk       sgdisk
+test   jq          jq
+test   libnbd-bin  nbdfuse
+test   make        make
+test   nbdkit      nbdkit
+test   procps      pgrep
+test   qemu-utils  qemu-io
+test   util-linux  losetup
+test   xfsprogs    mkfs.xfs'
+
+# is_present PACKAGE SIGN: installed by dpkg, or its sign found (administrators' folders included).
+is_present() {
+    if [[ $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) == "install ok installed" ]]; then
+        return 0
+    fi
+    if [[ $2 == /* ]]; then
+        [[ -e $2 ]]
+    else
+        PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$2" >/dev/null
+    fi
+}
+
+# Fills `missing` with the packages of the wanted set that are not there.
+find_missing() {
+    local set package sign
+    missing=()
+    while read -r set package sign; do
+        if [[ " $wanted " == *" $set "* ]] && ! is_present "$package" "$sign"; then
+            missing+=("$package")
+        fi
+    done <<<"$packages"
+}
+
+# as_root COMMAND...: runs it as root, through sudo if that is needed.
+as_root() {
+    if [[ $EUID -eq 0 ]]; then
+        env DEBIAN_FRONTEND=noninteractive "$@"
+    elif [[ -t 0 ]]; then
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        sudo -n env DEBIAN_FRONTEND=noninteractive "$@"
+    fi
+}
+
+dry_run=
+if [[ ${1:-} == --dry-run ]]; then
+    dry_run=yes
+    shift
+fi
+case ${1:-test} in
+build) wanted="build" ;;
+demo) wanted="build demo" ;;
+test) wanted="build demo test" ;;
+*) die "unknown set '$1': use build, demo or test." ;;
+esac
+
+find_missing
+if [[ ${#missing[@]} -gt 0 ]]; then
+    if [[ -n $dry_run ]]; then
+        say "would install: ${missing[*]}"
+        exit 0
+    fi
+    command -v apt-get >/dev/null ||
+        die "these are missing and there is no apt-get to install them: ${missing[*]}." \
+            "Install what your system calls them, then run this again."
+    [[ $EUID -eq 0 ]] || command -v sudo >/dev/null ||
+        die "these are missing: ${missing[*]}. Installing them needs root and there is no sudo:" \
+            "run scripts/setup.sh as root."
+
+    say "installing: ${missing[*]}"
+    # --no-remove: a conflict with something already installed is reported, never resolved by force.
+    apt_options=(-y -q --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120)
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    if ! as_root apt-get update -q >"$log" 2>&1 ||
+        ! as_root apt-get install "${apt_options[@]}" "${missing[@]}" >>"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        die "apt-get could not install: ${missing[*]} (the end of what it said is above)."
+    fi
+    find_missing
+    [[ ${#missing[@]} -eq 0 ]] || die "apt-get succeeded, but still missing: ${missing[*]}."
+elif [[ -n $dry_run ]]; then
+    say "nothing to install"
+fi
+
+use_toolchain

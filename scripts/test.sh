@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs the tests; the last line is 'N passed, N failed', over everything that ran.
+#
+# usage: scripts/test.sh [all|fast|e2e]
+#
+#   all    every test (the default)
+#   fast   without the end-to-end tests: the modules' own tests only
+#   e2e    only the end-to-end tests: the built binary with real clients and file systems
+#
+# With TEST_COUNT_FILE set, the counts are also written there as two numbers, passed and failed.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+case ${1:-all} in
+all) selection=(--workspace) ;;
+fast) selection=(--workspace --lib --bins) ;;
+e2e) selection=(-p fullstripe --test 'e2e_*') ;;
+*) die "unknown selection '$1': use all, fast or e2e." ;;
+esac
+
+use_toolchain
+"$root/scripts/setup.sh" test
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+cargo test --no-fail-fast "${cargo_lock_options[@]}" "${selection[@]}" 2>&1 | tee "$log" || status=$?
+
+# Sums lines like 'test result: ok. 5 passed; 0 failed; ...', colours removed.
+read -r passed failed < <(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '
+    /^test result: / {
+        for (i = 2; i <= NF; i++) {
+            if ($i == "passed;") passed += $(i - 1)
+            if ($i == "failed;") failed += $(i - 1)
+        }
+    }
+    END { print passed + 0, failed + 0 }')
+
+# A build that fails or a test program that crashes prints no such line, and is a failure too.
+if [[ $status -ne 0 && $failed -eq 0 ]]; then
+    say "the tests did not run to their end: see above."
+    failed=1
+fi
+if [[ $((passed + failed)) -eq 0 ]]; then
+    say "no test ran."
+    failed=1
+fi
+
+if [[ -n ${TEST_COUNT_FILE:-} ]]; then echo "$passed $failed" >"$TEST_COUNT_FILE"; fi
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
