@@ -68,6 +68,9 @@ impl Engine {
                 self.ranges.requeue(key, chosen.first);
                 break;
             }
+            if self.worth_holding(entry, chosen.first) {
+                break;
+            }
             self.plan_chosen(entry, chosen);
         }
         self.ranges.looked_at(entry);
@@ -199,6 +202,9 @@ impl Engine {
             },
         };
         self.running[index].prepare(work, key.volume, lock);
+        if let Work::Write { .. } = work {
+            self.volumes[key.volume as usize].plans_writing += 1;
+        }
         let planned = match part.kind {
             PartKind::Write { .. } => self.plan_write(index, key, chosen.first),
             PartKind::Zero { .. } => self.plan_zero(index, key, &part),

@@ -7,14 +7,12 @@
 
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
-use crate::event::Event;
-use crate::limits::{GRAIN_BYTES, RETRIES_MAX};
-use crate::plan::{Plan, StepKind};
-use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
-use crate::ranges::{NONE, Part, PartKind};
+use crate::plan::{Plan, Step, StepKind};
+use crate::policy::MemberError;
+use crate::ranges::NONE;
 use crate::scratch::ScratchBlock;
 use crate::shard::{Engine, Output};
-use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Nanos, Slot, VolumeId};
 use crate::world::{Io, Token};
 use alloc::vec::Vec;
 
@@ -51,7 +49,7 @@ pub(crate) enum Progress {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StepState {
     pub member: u8,
-    retries: u8,
+    pub retries: u8,
     pub progress: Progress,
 }
 
@@ -75,18 +73,18 @@ pub(crate) struct Running {
     pub scratch: Option<ScratchBlock>,
     /// First step of the next stage.
     next: u16,
-    outstanding: u16,
+    pub outstanding: u16,
     /// A write step has gone out.
-    wrote: bool,
-    read_failed: bool,
+    pub wrote: bool,
+    pub read_failed: bool,
     /// A comparison found a difference.
     pub differs: bool,
     /// An operation that the member does not offer.
     pub not_supported: bool,
     /// Members that missed a write of this plan.
     pub missed: MemberSet,
-    started: Nanos,
-    overdue: bool,
+    pub started: Nanos,
+    pub overdue: bool,
     /// For direct reads: the failed step being handed on, and how far.
     pub recover: (u16, u64),
 }
@@ -317,276 +315,13 @@ impl Engine {
         }
     }
 
-    /// Reacts to a member's error; returns whether the step is outstanding again.
-    fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
-        self.stats.member_errors += 1;
-        let running = &mut self.running[index];
-        let step = running.plan.steps()[at];
-        let is_read = step.kind == StepKind::Read;
-        let state = &mut running.states[at];
-        let member = MemberId(state.member);
-        let redundant = self
-            .volumes
-            .get(running.volume as usize)
-            .is_none_or(|volume| volume.shape.redundant());
-        match reaction(error.class, is_read) {
-            Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
-                state.retries += 1;
-                self.in_flight[member.0 as usize] += 1;
-                self.outputs.push_back(Output::Io(Io {
-                    token: Token::new(index, at),
-                    member,
-                    kind: step.kind,
-                    offset_bytes: step.offset_bytes,
-                    length_bytes: step.length_bytes,
-                }));
-                return true;
-            }
-            Reaction::Reconstruct => self.step_lost(index, at, true),
-            Reaction::Report => {
-                state.progress = Progress::Done;
-                running.not_supported = true;
-            }
-            // Without redundancy a bad block is the client's error, not the end of the drive.
-            _ if !redundant && error.class == ErrorClass::Media => self.step_lost(index, at, true),
-            Reaction::Retry | Reaction::FailMember => {
-                self.fail_member(member, error.class, error.errno);
-                self.step_lost(index, at, false);
-            }
-        }
-        false
-    }
-
-    fn step_lost(&mut self, index: u32, at: usize, media: bool) {
-        let running = &mut self.running[index];
-        let state = &mut running.states[at];
-        if running.plan.steps()[at].kind == StepKind::Read {
-            state.progress = Progress::Failed { media };
-            running.read_failed = true;
-        } else {
-            state.progress = Progress::Missed;
-            running.missed.insert(MemberId(state.member));
-        }
-    }
-
-    /// Stops using a member at once and tells the controller.
-    pub(crate) fn fail_member(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
-        if self.failed.has(member) {
-            return;
-        }
-        self.failed.insert(member);
-        self.refresh_volumes();
-        self.tell_controller(Message::MemberFailed {
-            member,
-            class,
-            errno,
-        });
-    }
-
-    pub(crate) fn refresh_volumes(&mut self) {
-        for volume in &mut self.volumes {
-            volume.refresh(self.failed, self.durable_failed);
-        }
-    }
-
-    /// A stage ended with reads that brought nothing.
-    fn reads_failed(&mut self, index: u32) {
-        match self.running[index].work {
-            Work::Direct { .. } => {
-                self.recovering.push_back(index);
-                self.continue_recovering();
-            }
-            Work::Write { parts } => self.plan_again(index, parts),
-            Work::Reconstruct { part } => self.plan_again(index, part),
-            Work::Background { .. } => self.background_failed(index),
-            Work::ControlFlush { .. } => unreachable!("a flush reads nothing"),
-        }
-    }
-
-    /// Gives a plan up before it has written anything and puts its parts back at the head of their
-    /// queue, to be planned with what has been learned.
-    fn plan_again(&mut self, index: u32, parts: u32) {
-        let running = &self.running[index];
-        debug_assert!(
-            !running.wrote,
-            "a plan that has written only finishes from memory"
-        );
-        self.stats.replans += 1;
-        let mut avoid = SlotSet(0);
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if let Progress::Failed { media: true } = state.progress {
-                avoid = avoid.with(step.slot);
-            }
-        }
-        let mut part = parts;
-        if avoid != SlotSet(0) && self.split_reconstruct(index, part) {
-            return;
-        }
-        while part != NONE {
-            let avoided = self.ranges.parts[part].avoid;
-            self.ranges.parts[part].avoid = SlotSet(avoided.0 | avoid.0);
-            part = self.ranges.parts[part].next;
-        }
-        let lock = self.running[index].lock;
-        // Requeue before unlocking, so that nobody who came later gets the range first.
-        let key = self.ranges.key_of_lock(lock);
-        self.ranges.requeue(key, parts);
-        self.release(index);
-    }
-
-    /// Replaces a part that met an unreadable block by parts of one grain each, so that only the block
-    /// itself has to be reconstructed; false when it is that small already, or too few parts are free.
-    fn split_reconstruct(&mut self, index: u32, part: u32) -> bool {
-        let whole = self.ranges.parts[part];
-        let pieces = (whole.high - whole.low).div_ceil(GRAIN_BYTES);
-        let is_read = matches!(whole.kind, PartKind::Reconstruct { .. });
-        if !is_read || pieces < 2 || self.ranges.parts.available() <= pieces as usize {
-            return false;
-        }
-        let key = self.ranges.key_of_lock(self.running[index].lock);
-        let mut low = whole.low;
-        while low < whole.high {
-            let Some(piece) = self.ranges.parts.take() else {
-                break;
-            };
-            let high = (low / GRAIN_BYTES * GRAIN_BYTES + GRAIN_BYTES).min(whole.high);
-            let buffer = whole.buffer.at(low - whole.low);
-            let avoid = SlotSet(0);
-            self.ranges.parts[piece] = Part {
-                low,
-                high,
-                buffer,
-                avoid,
-                ..whole
-            };
-            self.requests[whole.request].outstanding += 1;
-            self.ranges.enqueue(key, piece);
-            low = high;
-        }
-        self.release(index);
-        self.parts_done(part, false);
-        true
-    }
-
-    /// All steps of a plan are done.
-    #[inline]
-    fn finished(&mut self, index: u32) {
-        let running = &self.running[index];
-        if !running.missed.within(self.durable_failed) && self.is_redundant(index) {
-            self.held.push(index);
-            return;
-        }
-        self.settle(index);
-    }
-
-    /// Acknowledges plans whose missed members have become durable failures.
-    pub(crate) fn settle_held(&mut self) {
-        let mut at = 0;
-        while at < self.held.len() {
-            let index = self.held[at];
-            if self.running[index].missed.within(self.durable_failed) || self.hopeless(index) {
-                self.held.swap_remove(at);
-                self.settle(index);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
-    fn is_redundant(&self, index: u32) -> bool {
-        self.volumes
-            .get(self.running[index].volume as usize)
-            .is_some_and(|volume| volume.shape.redundant())
-    }
-
-    /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
-    /// member would not be recorded.
-    fn hopeless(&self, index: u32) -> bool {
-        self.volumes
-            .get(self.running[index].volume as usize)
-            .is_some_and(|volume| volume.view.failed)
-    }
-
-    /// Hands a finished plan's outcome to whom it was for, and frees it.
-    #[inline]
-    fn settle(&mut self, index: u32) {
-        let running = &self.running[index];
-        let lost = !running.missed.is_empty() && !self.still_protected(index);
-        match running.work {
-            Work::Direct { request } => {
-                self.release(index);
-                let result = if lost {
-                    Err(self.loss(request))
-                } else {
-                    Ok(())
-                };
-                self.piece_done(request, result);
-            }
-            Work::Write { parts } => {
-                self.release(index);
-                self.parts_done(parts, lost);
-            }
-            Work::Reconstruct { part } => {
-                self.reconstructed(index, part);
-                self.release(index);
-                self.parts_done(part, false);
-            }
-            Work::Background { .. } => self.background_done(index),
-            Work::ControlFlush { ticket } => {
-                let failed = running.missed;
-                self.release(index);
-                self.tell_controller(Message::Flushed { ticket, failed });
-            }
-        }
-    }
-
-    /// Whether what a plan wrote can still be read although some members missed it.
-    fn still_protected(&self, index: u32) -> bool {
-        let running = &self.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else {
-            return true;
-        };
-        if volume.view.failed {
-            return false;
-        }
-        if volume.shape.level == crate::layout::Level::Raid5 {
-            return true;
-        }
-        // Mirrors: every place written must have reached at least one slot of its set.
-        let steps = running.plan.steps().iter().zip(&running.states);
-        let written = steps
-            .clone()
-            .filter(|(step, _)| step.kind != StepKind::Read);
-        written.clone().all(|(step, _)| {
-            steps.clone().any(|(other, state)| {
-                other.offset_bytes == step.offset_bytes
-                    && state.progress == Progress::Done
-                    && (step.kind == StepKind::Flush
-                        || volume.shape.data_index(0, other.slot)
-                            == volume.shape.data_index(0, step.slot))
-            })
-        })
-    }
-
-    fn reconstructed(&mut self, index: u32, part: u32) {
-        let running = &self.running[index];
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
-                self.stats.read_repairs += 1;
-                let event = Event::ReadRepaired {
-                    member: MemberId(state.member),
-                    offset_bytes: step.offset_bytes,
-                    length_bytes: self.ranges.parts[part].high - self.ranges.parts[part].low,
-                };
-                self.outputs.push_back(Output::Event(event));
-            }
-        }
-    }
-
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
         let running = &mut self.running[index];
+        if let Work::Write { .. } = running.work {
+            self.volumes[running.volume as usize].plans_writing -= 1;
+        }
         if let Some(block) = running.scratch.take() {
             self.scratch.give(block);
         }
@@ -595,34 +330,6 @@ impl Engine {
             self.ranges.unlock(lock);
         }
         self.running.give(index);
-    }
-
-    /// Fails members whose I/O has been outstanding for too long. The memory of such an I/O stays
-    /// untouched, and its request unanswered, until the I/O itself comes back.
-    pub(crate) fn check_deadlines(&mut self) {
-        let deadline = self.options.member_deadline;
-        let mut late = MemberSet::default();
-        for index in 0..self.running.capacity() as u32 {
-            let running = &mut self.running[index];
-            if running.outstanding == 0
-                || running.overdue
-                || self.now.since(running.started) < deadline
-            {
-                continue;
-            }
-            running.overdue = true;
-            for (at, state) in running.states.iter().enumerate() {
-                if state.progress == Progress::Outstanding && state.member != u8::MAX {
-                    late.insert(MemberId(state.member));
-                    self.outputs
-                        .push_back(Output::Cancel(Token::new(index, at)));
-                }
-            }
-        }
-        for member in late.iter() {
-            self.emit(Event::MemberOverdue(member));
-            self.fail_member(member, ErrorClass::Path, 110);
-        }
     }
 
     /// Flushes drives for the controller.
@@ -637,20 +344,10 @@ impl Engine {
         };
         self.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
         for member in members.iter() {
-            let step = crate::plan::Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
+            let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
             self.running[index].plan.push(step);
         }
         self.start(index);
-    }
-
-    fn loss(&mut self, request: u32) -> crate::request::Failure {
-        let request = &self.requests[request].request;
-        let (volume, offset_bytes) = (request.volume, request.offset_bytes);
-        self.emit(Event::Unrecoverable {
-            volume,
-            offset_bytes,
-        });
-        crate::request::Failure::Unrecoverable { offset_bytes }
     }
 
     /// The volume of a plan, as the outside names it.

@@ -178,6 +178,12 @@ impl Ranges {
 
     /// Puts a chain of parts back at the head of their band's queue: they were there first.
     pub fn requeue(&mut self, key: BandKey, chain: u32) {
+        self.requeue_quietly(key, chain);
+        self.wake(key);
+    }
+
+    /// As [`Ranges::requeue`], without looking at the band again before something happens to it.
+    pub fn requeue_quietly(&mut self, key: BandKey, chain: u32) {
         let entry = self.entry(key);
         let mut tail = chain;
         while self.parts[tail].next != NONE {
@@ -188,7 +194,6 @@ impl Ranges {
         if self.entries[entry].last_waiting == NONE {
             self.entries[entry].last_waiting = tail;
         }
-        self.mark_ready(entry);
     }
 
     #[inline]
@@ -214,6 +219,17 @@ impl Ranges {
     pub fn looked_at(&mut self, entry: u32) {
         self.entries[entry].pinned = false;
         self.release_if_unused(entry);
+    }
+
+    /// Looks again at a band whose queue was left as it was, if it still exists.
+    pub fn wake(&mut self, key: BandKey) {
+        let mut index = self.buckets[self.bucket(key)];
+        while index != NONE {
+            if self.entries[index].key == key {
+                return self.mark_ready(index);
+            }
+            index = self.entries[index].bucket_next;
+        }
     }
 
     pub fn key(&self, entry: u32) -> BandKey {

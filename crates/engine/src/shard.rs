@@ -8,6 +8,7 @@ use crate::control::Controller;
 use crate::control::message::{Forward, Message};
 use crate::control::record::{ContainerView, MemberSet, Record};
 use crate::event::Event;
+use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
 use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
 use crate::limits::{
@@ -141,6 +142,8 @@ pub struct Engine {
     pub(crate) waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
     pub(crate) recovering: VecDeque<u32>,
+    /// Bands whose writes wait for the rest of their row.
+    pub(crate) held_bands: Vec<HeldBand>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
     pub(crate) held: Vec<u32>,
     /// An epoch that waits for writes to drain before it is confirmed.
@@ -199,6 +202,7 @@ impl Engine {
             local_requests: 0,
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
+            held_bands: Vec::with_capacity(HELD_MAX),
             held: Vec::with_capacity(PLANS_MAX),
             unconfirmed: None,
             outputs: VecDeque::with_capacity(2 * PLANS_MAX),
@@ -266,7 +270,12 @@ impl Engine {
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.next_sweep);
-        [job, sweep].into_iter().flatten().min()
+        let hold = self
+            .held_bands
+            .iter()
+            .map(|held| held.since.after(HOLD_FOR))
+            .min();
+        [job, sweep, hold].into_iter().flatten().min()
     }
 
     /// Moves on whatever waits for something that may have become available.
@@ -274,6 +283,7 @@ impl Engine {
         self.retry_scratch();
         self.resume_stalled();
         self.continue_recovering();
+        self.release_held_bands();
         self.dispatch_ready();
         self.run_background();
         self.confirm_epoch();

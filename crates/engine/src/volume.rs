@@ -3,6 +3,7 @@
 
 use crate::background::JobRunner;
 use crate::control::record::{JobKind, MemberSet, VolumeView};
+use crate::hold::Stream;
 use crate::layout::{Geometry, Level};
 use crate::limits::BAND_BYTES_MAX;
 use crate::plan::RowView;
@@ -35,6 +36,10 @@ pub(crate) struct Volume {
     pub writes_running: u32,
     pub last_write: Nanos,
     pub idle_reported: bool,
+    /// Write plans under way.
+    pub plans_writing: u32,
+    /// Recognises sequential writing; see [`crate::hold`].
+    pub stream: Stream,
 }
 
 impl Volume {
@@ -54,6 +59,8 @@ impl Volume {
             writes_running: 0,
             last_write: Nanos(0),
             idle_reported: true,
+            plans_writing: 0,
+            stream: Stream::default(),
         }
     }
 

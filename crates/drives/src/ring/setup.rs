@@ -115,7 +115,11 @@ impl RingError {
     }
 }
 
+/// The smallest ring worth having.
+const COMPLETION_ENTRIES_MIN: u32 = 256;
+
 const EPERM: i32 = 1;
+const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 
@@ -126,26 +130,45 @@ fn kernel_release() -> String {
         .into_owned()
 }
 
-/// Tries the modes from best to plainest.
-pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode), RingError> {
-    for mode in [
+/// Tries the modes from best to plainest, and smaller sizes where `RLIMIT_MEMLOCK` is too low for the
+/// ring itself.
+pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode), RingError> {
+    loop {
+        match build_sized(options) {
+            Err(error)
+                if error.raw_os_error() == Some(ENOMEM)
+                    && options.completion_entries > COMPLETION_ENTRIES_MIN =>
+            {
+                options.completion_entries /= 2;
+                let fitting = options.completion_entries / 2;
+                options.submission_entries = options.submission_entries.min(fitting);
+            }
+            Err(error) => return Err(RingError::new(&error)),
+            Ok((uring, _)) if !is_new_enough(&uring) => return Err(RingError::too_old()),
+            Ok(built) => return Ok(built),
+        }
+    }
+}
+
+fn is_new_enough(uring: &IoUring) -> bool {
+    uring.params().is_feature_ext_arg() && uring.params().is_feature_nodrop()
+}
+
+fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode)> {
+    let modes = [
         RingMode::Deferred,
         RingMode::Cooperative,
         RingMode::Interrupting,
-    ] {
+    ];
+    let mut last = io::Error::from_raw_os_error(EINVAL);
+    for mode in modes.into_iter().filter(|&mode| mode >= options.best_mode) {
         match builder(options, mode).build(options.submission_entries) {
-            Ok(uring) => {
-                let parameters = uring.params();
-                if !parameters.is_feature_ext_arg() || !parameters.is_feature_nodrop() {
-                    return Err(RingError::too_old());
-                }
-                return Ok((uring, mode));
-            }
-            Err(error) if error.raw_os_error() == Some(EINVAL) => {}
-            Err(error) => return Err(RingError::new(&error)),
+            Ok(uring) => return Ok((uring, mode)),
+            Err(error) if error.raw_os_error() == Some(EINVAL) => last = error,
+            Err(error) => return Err(error),
         }
     }
-    Err(RingError::new(&io::Error::from_raw_os_error(EINVAL)))
+    Err(last)
 }
 
 fn builder(options: RingOptions, mode: RingMode) -> Builder {

@@ -11,6 +11,7 @@
 mod attach;
 mod metadata;
 mod payload;
+mod ready;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -32,14 +33,13 @@ use engine::control::record::Record;
 use engine::event::Event;
 use engine::limits::REAP_MAX;
 use engine::plan::Segment;
-use engine::policy::MemberError;
 use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
 use payload::{copy, gather, with_addresses};
+use ready::ReadyAnswers;
 use rustix::time::ClockId;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors.
@@ -86,13 +86,6 @@ pub enum WorldError {
     Memory(#[from] ArenaError),
 }
 
-/// An answer that is due; errno zero is success.
-#[derive(Clone, Copy, Debug)]
-struct Ready {
-    answer: Answer,
-    errno: i32,
-}
-
 /// See the module's prose.
 pub struct RingWorld<P: Port> {
     // First, because it must be dropped first: it waits for the kernel to let go of the rest.
@@ -101,7 +94,7 @@ pub struct RingWorld<P: Port> {
     attachments: Attachments,
     metadata: Metadata,
     held: HeldAnswers,
-    ready: VecDeque<Ready>,
+    ready: ReadyAnswers,
     completed: Vec<Completed>,
     mailbox: Mailbox,
     mailbox_watched: bool,
@@ -132,7 +125,7 @@ impl<P: Port> RingWorld<P> {
             attachments: Attachments::new(),
             metadata: Metadata::new(pool),
             held: HeldAnswers::with_capacity(TRANSFERS),
-            ready: VecDeque::with_capacity(TRANSFERS),
+            ready: ReadyAnswers::with_capacity(TRANSFERS),
             completed: Vec::with_capacity(REAP_MAX),
             mailbox: options.mailbox,
             mailbox_watched: false,
@@ -231,7 +224,7 @@ impl<P: Port> RingWorld<P> {
 
     #[inline]
     fn answer(&mut self, answer: Answer, errno: i32) {
-        self.ready.push_back(Ready { answer, errno });
+        self.ready.push(answer, errno);
     }
 
     /// Answers what throttled members owe by `now`.
@@ -300,8 +293,7 @@ impl<P: Port> World for RingWorld<P> {
         if !self.held.is_empty() {
             self.release_held(clock());
         }
-        let due = self.ready.len().min(REAP_MAX);
-        inputs.extend(self.ready.drain(..due).map(Ready::input));
+        self.ready.give(inputs, REAP_MAX);
         let now = if P::TIMED { clock() } else { Nanos(0) };
         self.port.poll(now, &mut self.ring, inputs);
     }
@@ -374,21 +366,6 @@ impl<P: Port> World for RingWorld<P> {
 
     fn wait(&mut self, until: Option<Nanos>) {
         self.wait_until(until);
-    }
-}
-
-impl Ready {
-    #[inline]
-    fn input(self) -> Input {
-        let result = if self.errno == 0 {
-            Ok(())
-        } else {
-            Err(MemberError::from_errno(self.errno))
-        };
-        match self.answer {
-            Answer::Done(token) => Input::Done { token, result },
-            Answer::Persisted(member) => Input::Persisted { member, result },
-        }
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::drive::Access;
 use crate::ring::RingMode;
 use engine::plan::{Plan, Step, StepKind};
-use engine::policy::ErrorClass;
+use engine::policy::{ErrorClass, MemberError};
 use engine::request::Request;
 use engine::units::{Slot, VolumeId};
 use std::path::{Path, PathBuf};

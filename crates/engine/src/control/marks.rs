@@ -72,6 +72,11 @@ impl VolumeMarks {
     pub fn is_settled(&self) -> bool {
         matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed
     }
+
+    /// As [`VolumeMarks::is_settled`], for a volume that may stay dirty.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_settled() || self.mark == Mark::Dirty
+    }
 }
 
 impl Controller {
@@ -130,10 +135,16 @@ impl Controller {
         (wanted || self.jobs.kind(at) == Some(JobKind::Check { repair: true })) && !self.stopping
     }
 
-    /// Nothing writes, and nothing on record would be lost by saying clean.
+    /// Nothing writes, and nothing on record would be lost by saying clean. While redundancy is being
+    /// established the mark stays: other readers of the format go by it.
     fn may_clean(&self, at: usize) -> bool {
-        let marks = &self.marks[at];
-        let quiet = marks.busy == 0 && self.jobs.kind(at) != Some(JobKind::Check { repair: true });
-        !marks.failed && self.failures.is_empty() && (self.stopping || quiet)
+        let (marks, volume) = (&self.marks[at], &self.record.volumes[at]);
+        let establishes = matches!(
+            self.jobs.kind(at),
+            Some(JobKind::Sync | JobKind::Check { repair: true })
+        );
+        let quiet = marks.busy == 0 && !establishes;
+        let may = !marks.failed && self.failures.is_empty() && !volume.then_resync;
+        may && (self.stopping || quiet)
     }
 }

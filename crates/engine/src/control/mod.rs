@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod marks;
 pub mod message;
 pub mod record;
+mod spares;
 pub mod update;
 
 use crate::event::Event;
@@ -291,7 +292,13 @@ impl Controller {
     }
 
     fn run_stop(&mut self) {
-        let settled = self.marks.iter().all(|marks| marks.is_settled());
+        let settled = self
+            .marks
+            .iter()
+            .zip(&self.record.volumes)
+            .all(|(marks, volume)| {
+                marks.is_settled() || (volume.then_resync && marks.is_at_rest())
+            });
         let drained = !self.stale_view && self.all_confirmed(self.epoch) && self.flush.is_none();
         if self.stopping && !self.stopped && settled && drained && self.is_durable() {
             self.stopped = true;
@@ -356,7 +363,7 @@ impl Controller {
                 readable: current,
                 writable: current,
                 shadowed: SlotSet(0),
-                in_sync: !unsynced,
+                in_sync: !unsynced && !volume.then_resync,
             },
             writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
             read_only: volume.read_only,

@@ -144,6 +144,9 @@ pub struct VolumeRecord {
     pub slots: Vec<SlotRecord>,
     /// Unfinished background work.
     pub sync: Option<SyncRecord>,
+    /// When the rebuild under way has ended, redundancy elsewhere is in doubt and has to be established
+    /// anew (a RAID 10 that crashed while degraded).
+    pub then_resync: bool,
 }
 
 impl VolumeRecord {

@@ -113,6 +113,14 @@ pub fn zero_row(
     if !shape.survives(SlotSet(view.readable.0 & view.writable.0)) {
         return Err(NotEnoughMembers);
     }
+    let lost_data = match shape.parity_slot(range.row) {
+        Some(parity) => all.without(parity).0 & !view.writable.0 != 0,
+        None => false,
+    };
+    if lost_data && !view.in_sync {
+        // The zeros would live in parity alone, and reads do not trust parity here.
+        return Err(NotEnoughMembers);
+    }
     zero_slots(
         plan,
         shape,

@@ -157,6 +157,10 @@ impl<'a> RowWrite<'a> {
         let reconstruct = SlotSet(self.data.0 & !covered.0);
         let may = |reads: SlotSet| reads.0 & !self.view.readable.0 == 0;
         let may_modify = self.view.in_sync && may(modify);
+        if !self.view.in_sync && covered.0 & !self.view.writable.0 != 0 {
+            // The new data would live in parity alone, and reads do not trust parity here.
+            return Err(NotEnoughMembers);
+        }
         if may_modify && (modify.count() <= reconstruct.count() || !may(reconstruct)) {
             Ok(modify)
         } else if may(reconstruct) {

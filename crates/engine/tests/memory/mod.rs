@@ -313,6 +313,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
             kind,
             done_bytes: 0,
         }),
+        then_resync: false,
     };
     Record {
         generation: 1,

@@ -10,9 +10,11 @@
 //!   client wants.
 //! - `reply`: headers of replies ([`ReplyEncoder`]).
 //! - `error`: errors that answer a request, and errors that end a session.
+//! - [`server`]: sessions on a shard's ring, between sockets and the engine.
 //! - `exercise` and `script`: what the fuzzer and the tests share.
 //!
-//! Bytes go in, commands come out; sockets, buffers and timeouts belong to the driver. That keeps
+//! Apart from [`server`] there is no I/O here: bytes go in, commands come out; sockets, buffers and
+//! timeouts belong to the driver, which is [`server`] or a test. That keeps
 //! payloads out of here (none is copied), makes every path testable from a script of bytes, and lets
 //! a fuzzer run the whole protocol in microseconds. In the transmission phase nothing is allocated.
 
@@ -25,6 +27,7 @@ mod negotiation;
 mod option;
 mod reply;
 mod script;
+pub mod server;
 mod session;
 mod transmission;
 pub mod wire;

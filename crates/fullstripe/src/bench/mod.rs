@@ -1,9 +1,47 @@
-//! placeholder
+//! `fullstripe bench`: how fast the engine is on this machine, and how near to what its members allow.
+//!
+//! The engine runs in this process, in the same loop, over the same real world and with the same request
+//! type as when it serves an export; only the client is different. It is a [`drives::port::Port`] that
+//! keeps a number of requests outstanding ([`generator`]). In the same run, in alternating order, two more
+//! things are measured with the same generator: the generator alone, which is the ceiling of everything
+//! else, and one bare member behind the same interface without the engine. What the array costs beyond
+//! the bare member is the price of RAID.
+//!
+//! A figure means little without the figure that was possible: [`roofline`] computes what the members
+//! allow, by the formula that it also prints.
+//!
+//! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives, [`run`]
+//! measures, [`outcome`] boils it down, [`report`] prints it.
+
+mod args;
+mod cores;
+mod generator;
+mod members;
+mod outcome;
+mod report;
+mod roofline;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use args::BenchArgs;
+pub(crate) use args::{Config, Workload};
+pub(crate) use outcome::Outcome;
+pub(crate) use run::measure;
+
 use std::process::ExitCode;
-/// Placeholder.
-#[derive(clap::Args)]
-pub struct BenchArgs {}
-/// Placeholder.
-pub fn run(_args: &BenchArgs) -> anyhow::Result<ExitCode> {
+
+/// Measures what `args` ask for and prints the result.
+///
+/// # Errors
+///
+/// One sentence when something asked for is impossible, a member cannot be used, or a request failed.
+pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let outcome = measure(&args.config()?)?;
+    if args.json() {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        print!("{}", report::text(&outcome));
+    }
     Ok(ExitCode::SUCCESS)
 }

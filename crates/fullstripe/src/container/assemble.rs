@@ -152,7 +152,6 @@ fn prepare(mpb: &mut Mpb, assembly: &Assembly, modes: &[StartMode]) -> Result<bo
         let recorded = mpb.volumes[at].migration.is_some();
         if matches!(sync, SyncWork::Resync { .. }) && !recorded {
             mpb.start_repair(at)?;
-            mpb.set_dirty(at, false)?;
             changed = true;
         }
         if matches!(sync, SyncWork::InitialSync { .. }) && !recorded {
@@ -251,6 +250,10 @@ fn record_of(
                 dirty: volume.is_dirty(),
                 slots,
                 sync: sync_of(mode),
+            then_resync: matches!(
+                mode,
+                StartMode::ReadWrite { sync: SyncWork::Rebuild { then_resync: true, .. }, .. }
+            ),
             }
         });
     Record {
@@ -287,12 +290,7 @@ fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> V
 }
 
 fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
-    let StartMode::ReadWrite { sync, .. } = mode else {
-        let StartMode::ReadOnly { .. } = mode else {
-            return None;
-        };
-        return None;
-    };
+    let StartMode::ReadWrite { sync, .. } = mode else { return None };
     let (kind, from_sector) = match sync {
         SyncWork::None => return None,
         SyncWork::InitialSync { from_sector } => (SyncKind::Initial, *from_sector),

@@ -138,7 +138,8 @@ pub fn encode_image(mpb: &Mpb, sector: SectorSize) -> Result<Vec<u8>, EncodeErro
 pub struct Found {
     /// The record.
     pub mpb: Mpb,
-    /// The migration record, if there is one.
+    /// The migration record, if there is one that can be read. It has no checksum: it only means
+    /// something while a volume of the record is being reshaped.
     pub migration_record: Option<MigrationRecord>,
 }
 
@@ -178,7 +179,8 @@ pub fn decode_region(region: &[u8], sector: SectorSize) -> Result<Option<Found>,
     record.extend_from_slice(anchor);
     record.extend_from_slice(&before[extension_start..]);
     let mpb = Mpb::decode(&record, sector)?;
-    let migration_record = MigrationRecord::decode(last, sector)?;
+    // Only the drives in slots 0 and 1 must have one; on others anything may lie there.
+    let migration_record = MigrationRecord::decode(last, sector).ok().flatten();
     Ok(Some(Found {
         mpb,
         migration_record,
@@ -248,6 +250,17 @@ mod tests {
             assert_eq!(found.mpb, golden::raid5());
             assert_eq!(found.migration_record, None);
         }
+    }
+
+    #[test]
+    fn a_meaningless_last_sector_does_not_hide_the_record() {
+        let mut region = encode_image(&golden::raid5(), SectorSize::Bytes4096).unwrap();
+        region.extend_from_slice(&[0xFF; 4096]);
+        let found = decode_region(&region, SectorSize::Bytes4096)
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.mpb, golden::raid5());
+        assert_eq!(found.migration_record, None);
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! Answers that are due, on their way to the engine.
+//!
+//! Two lists: one is filled while the other is read from its front, and they change places when that is
+//! at its end. So answers keep their order and none is ever moved to close a gap.
+
+use crate::held::Answer;
+use engine::policy::MemberError;
+use engine::world::Input;
+
+/// An answer; errno zero is success.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    answer: Answer,
+    errno: i32,
+}
+
+/// See the module's prose.
+#[derive(Debug)]
+pub(super) struct ReadyAnswers {
+    filling: Vec<Ready>,
+    reading: Vec<Ready>,
+    read: usize,
+}
+
+impl ReadyAnswers {
+    pub fn with_capacity(capacity: usize) -> ReadyAnswers {
+        ReadyAnswers {
+            filling: Vec::with_capacity(capacity),
+            reading: Vec::with_capacity(capacity),
+            read: 0,
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, answer: Answer, errno: i32) {
+        self.filling.push(Ready { answer, errno });
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.filling.is_empty() && self.read == self.reading.len()
+    }
+
+    /// Moves the oldest answers, about `limit` of them, to the end of `inputs`.
+    #[inline]
+    pub fn give(&mut self, inputs: &mut Vec<Input>, limit: usize) {
+        if self.read == self.reading.len() {
+            self.reading.clear();
+            self.read = 0;
+            std::mem::swap(&mut self.reading, &mut self.filling);
+        }
+        let end = self.reading.len().min(self.read + limit);
+        inputs.extend(self.reading[self.read..end].iter().map(Ready::input));
+        self.read = end;
+    }
+}
+
+impl Ready {
+    #[inline]
+    fn input(&self) -> Input {
+        let result = match self.errno {
+            0 => Ok(()),
+            errno => Err(MemberError::from_errno(errno)),
+        };
+        match self.answer {
+            Answer::Done(token) => Input::Done { token, result },
+            Answer::Persisted(member) => Input::Persisted { member, result },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::world::Token;
+
+    #[test]
+    fn order_is_kept_across_the_two_lists() {
+        let mut ready = ReadyAnswers::with_capacity(2);
+        let mut inputs = Vec::new();
+        let mut next = 0;
+        for round in 0..50 {
+            for _ in 0..round % 7 {
+                ready.push(Answer::Done(Token(next)), 0);
+                next += 1;
+            }
+            let before = inputs.len();
+            ready.give(&mut inputs, 3);
+            assert!(inputs.len() - before <= 3);
+        }
+        while !ready.is_empty() {
+            ready.give(&mut inputs, 3);
+        }
+        assert_eq!(inputs.len() as u64, next);
+        for (wanted, input) in inputs.iter().enumerate() {
+            let Input::Done {
+                token,
+                result: Ok(()),
+            } = input
+            else {
+                panic!("{input:?}")
+            };
+            assert_eq!(token.0, wanted as u64);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! A request is cut at the borders of chunks and bands, and every piece becomes a step of a direct plan,
+//! a part under a lock, or a message to the shard that owns its row.
+
+use crate::control::message::{Forward, Message};
+use crate::inflight::Work;
+use crate::layout::{Level, Location};
+use crate::limits::{BAND_BYTES_MAX, READ_PLAN_BYTES_MAX};
+use crate::plan::{Step, StepKind};
+use crate::ranges::{BandKey, NONE, Part, PartKind};
+use crate::request::{Failure, Operation};
+use crate::route::{Cut, PARTS_RESERVED, PLANS_RESERVED};
+use crate::shard::{Engine, Output};
+use crate::units::{Buffer, ShardId, Slot, SlotSet};
+use crate::volume::Volume;
+
+impl Engine {
+    /// Turns as much of a request into work as the pools allow; returns whether that was all of it.
+    #[inline]
+    pub(crate) fn issue(&mut self, index: u32) -> bool {
+        // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
+        self.requests[index].outstanding += 1;
+        let request = self.requests[index].request;
+        let level = self.volumes[request.volume.0 as usize].shape.level;
+        let all = match request.operation {
+            Operation::Read => self.issue_direct(index, StepKind::Read),
+            Operation::Write if level == Level::Raid0 => {
+                self.issue_direct(index, StepKind::Write { fua: request.fua })
+            }
+            Operation::Write => self.issue_parts(index),
+            Operation::Trim | Operation::WriteZeroes { .. } => self.issue_parts(index),
+            Operation::Flush => self.issue_flush(index),
+        };
+        let state = &mut self.requests[index];
+        state.issued |= all;
+        if all {
+            self.piece_done(index, Ok(()));
+        } else {
+            state.outstanding -= 1;
+        }
+        all
+    }
+
+    /// Reads, and writes without redundancy: plans that need no lock.
+    #[inline]
+    fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
+        let at = self.requests[index].request.volume.0 as usize;
+        loop {
+            if self.running.available() <= PLANS_RESERVED {
+                return false;
+            }
+            let Some(plan_index) = self.running.take() else {
+                return false;
+            };
+            self.running[plan_index].prepare(Work::Direct { request: index }, at as u8, NONE);
+            let mut bytes = 0;
+            let mut all = true;
+            loop {
+                let volume = &self.volumes[at];
+                let window = if volume.job.is_none() {
+                    volume.shape.chunk_bytes
+                } else {
+                    volume.window_bytes
+                };
+                let Some(cut) = self.cut(index, window) else {
+                    break;
+                };
+                let room = self.running[plan_index].plan.steps().len() < self.steps_max(at);
+                if bytes >= READ_PLAN_BYTES_MAX || !room {
+                    all = false;
+                    break;
+                }
+                if !self.issue_cut(index, plan_index, kind, cut) {
+                    all = false;
+                    break;
+                }
+                bytes += u64::from(cut.length);
+                self.requests[index].cursor += u64::from(cut.length);
+            }
+            if self.running[plan_index].plan.steps().is_empty() {
+                self.running.give(plan_index);
+            } else {
+                self.stats.plans_direct += 1;
+                self.requests[index].outstanding += 1;
+                self.start(plan_index);
+            }
+            if all {
+                return true;
+            }
+            if bytes == 0 {
+                return false;
+            }
+        }
+    }
+
+    /// Steps that a direct plan of this volume may have; the pool's plans have room for more.
+    #[inline]
+    fn steps_max(&self, volume: usize) -> usize {
+        2 * self.volumes[volume].shape.members as usize
+    }
+
+    /// Adds one piece to a direct plan, or sends it where it can be reconstructed.
+    #[inline]
+    fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
+        let at = self.requests[index].request.volume.0 as usize;
+        let avoid = SlotSet(self.requests[index].origin.map_or(0, |(_, _, avoid)| avoid));
+        let volume = &self.volumes[at];
+        let slot = if kind == StepKind::Read {
+            self.read_slot(volume, cut.place, avoid)
+        } else {
+            Some(Slot(cut.place.data_index))
+        };
+        match slot {
+            Some(slot) => {
+                let shape = &volume.shape;
+                let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
+                let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
+                self.running[plan_index].plan.transfer(step, cut.buffer);
+                true
+            }
+            // Another shard's request names slots that it could not read: those are worth repairing.
+            None => self.recover_cut(index, cut, avoid, avoid != SlotSet(0)),
+        }
+    }
+
+    /// Which slot a read of this place goes to, if any can serve it.
+    #[inline]
+    fn read_slot(&self, volume: &Volume, place: Location, avoid: SlotSet) -> Option<Slot> {
+        let row_view;
+        let view = match volume.uniform() {
+            Some(view) => view,
+            None => {
+                let band = volume.band(place.row, place.in_chunk_bytes);
+                row_view = volume.row_view(band, self.id, self.shards, self.failed);
+                &row_view
+            }
+        };
+        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.readable.0 & !avoid.0);
+        if slots.0 & slots.0.wrapping_sub(1) == 0 || !view.in_sync {
+            // One candidate or none; or mirrors that may differ: always the lowest, so that a region
+            // never flips between two contents.
+            return slots.iter().next();
+        }
+        self.balance(volume, slots, place)
+    }
+
+    /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
+    /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
+    #[inline]
+    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Option<Slot> {
+        let turn = (place.row as u32) % slots.count();
+        let load = |slot: Slot| {
+            volume
+                .member(slot, false)
+                .map_or(u32::MAX, |member| self.in_flight[member.0 as usize])
+        };
+        let count = slots.count();
+        (0u32..)
+            .zip(slots.iter())
+            .min_by_key(|&(order, slot)| (load(slot), (order + count - turn) % count))
+            .map(|(_, slot)| slot)
+    }
+
+    /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
+    #[inline]
+    fn issue_parts(&mut self, index: u32) -> bool {
+        let request = self.requests[index].request;
+        let at = request.volume.0 as usize;
+        if self.volumes[at].view.failed {
+            let offset_bytes = request.offset_bytes;
+            self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+            return true;
+        }
+        if let Operation::WriteZeroes {
+            only_if_fast: true, ..
+        } = request.operation
+            && self.volumes[at].shape.level == Level::Raid5
+        {
+            self.requests[index].failure = Some(Failure::NotSupported);
+            return true;
+        }
+        let window = self.volumes[at].window_bytes;
+        if request.operation == Operation::Write && self.requests[index].cursor == 0 {
+            self.note_write(at, request.offset_bytes, request.length_bytes);
+        }
+        while let Some(cut) = self.cut(index, window) {
+            let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
+            let taken = if owner != self.id {
+                let row_cut = self.row_cut(index, cut);
+                self.forward(index, owner, request.operation, row_cut, 0);
+                Some(row_cut.length)
+            } else if request.operation == Operation::Write {
+                let kind = PartKind::Write { fua: request.fua };
+                self.enqueue(index, kind, cut, SlotSet(0))
+                    .then_some(cut.length)
+            } else {
+                self.issue_zero(index, cut)
+            };
+            match taken {
+                Some(length) => self.requests[index].cursor += u64::from(length),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
+    fn row_cut(&self, index: u32, cut: Cut) -> Cut {
+        let state = &self.requests[index];
+        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let row_end = (cut.place.row + 1) * shape.row_bytes();
+        let rest = u64::from(state.request.length_bytes) - state.cursor;
+        Cut {
+            length: rest.min(row_end - cut.offset) as u32,
+            ..cut
+        }
+    }
+
+    /// Queues a piece of a trim or zeroing; returns how much of the request that covers.
+    fn issue_zero(&mut self, index: u32, cut: Cut) -> Option<u32> {
+        let request = self.requests[index].request;
+        let at = request.volume.0 as usize;
+        let shape = self.volumes[at].shape;
+        let (discard, keep_allocated) = match request.operation {
+            Operation::WriteZeroes { keep_allocated, .. } => (false, keep_allocated),
+            _ => (true, false),
+        };
+        let kind = PartKind::Zero {
+            discard,
+            keep_allocated,
+            fua: request.fua,
+        };
+        if shape.level != Level::Raid5 {
+            return self
+                .enqueue(index, kind, cut, SlotSet(0))
+                .then_some(cut.length);
+        }
+        let rest = u64::from(request.length_bytes) - self.requests[index].cursor;
+        let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
+        if row_start && rest >= shape.row_bytes() {
+            return self.issue_zero_row(index, kind, cut);
+        }
+        if discard {
+            // Part of a row: its parity would have to be computed, which no trim is worth.
+            return Some(cut.length);
+        }
+        let length = cut.length.min(BAND_BYTES_MAX);
+        let zeros = Cut {
+            buffer: self.zeros,
+            length,
+            ..cut
+        };
+        let kind = PartKind::Write { fua: request.fua };
+        self.enqueue(index, kind, zeros, SlotSet(0))
+            .then_some(length)
+    }
+
+    fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
+        let at = self.requests[index].request.volume.0 as usize;
+        let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
+        let windows = (shape.chunk_bytes / window) as usize;
+        if self.ranges.parts.available() <= PARTS_RESERVED + windows {
+            return None;
+        }
+        for low in (0..shape.chunk_bytes).step_by(window as usize) {
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            self.enqueue(
+                index,
+                kind,
+                Cut {
+                    place,
+                    length: window,
+                    ..cut
+                },
+                SlotSet(0),
+            );
+        }
+        Some(shape.row_bytes() as u32)
+    }
+
+    fn issue_flush(&mut self, index: u32) -> bool {
+        if self.running.available() <= PLANS_RESERVED {
+            return false;
+        }
+        let at = self.requests[index].request.volume.0;
+        let slots = self.volumes[at as usize].flush_slots(self.volatile);
+        if slots == SlotSet(0) {
+            return true;
+        }
+        let Some(plan_index) = self.running.take() else {
+            return false;
+        };
+        self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
+        crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots);
+        self.requests[index].outstanding += 1;
+        self.start(plan_index);
+        true
+    }
+
+    /// The next piece of a request that lies in one chunk and one band.
+    #[inline]
+    fn cut(&self, index: u32, window_bytes: u32) -> Option<Cut> {
+        let state = &self.requests[index];
+        let rest = u64::from(state.request.length_bytes) - state.cursor;
+        if rest == 0 || state.failure.is_some() {
+            return None;
+        }
+        let offset = state.request.offset_bytes + state.cursor;
+        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let place = shape.locate(offset);
+        let window_left = window_bytes - (place.in_chunk_bytes & (window_bytes - 1));
+        let length = rest.min(u64::from(window_left)) as u32;
+        let buffer = Buffer(state.request.buffer.0 + state.cursor);
+        Some(Cut {
+            place,
+            length,
+            offset,
+            buffer,
+        })
+    }
+
+    /// Queues a part under its band; fails when too few parts are free for a whole chunk.
+    pub(crate) fn enqueue(&mut self, index: u32, kind: PartKind, cut: Cut, avoid: SlotSet) -> bool {
+        let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
+            16
+        } else {
+            PARTS_RESERVED
+        };
+        if self.ranges.parts.available() <= reserve {
+            return false;
+        }
+        let Some(part) = self.ranges.parts.take() else {
+            return false;
+        };
+        let volume = self.requests[index].request.volume.0;
+        let low = cut.place.in_chunk_bytes;
+        self.ranges.parts[part] = Part {
+            kind,
+            request: index,
+            data_index: cut.place.data_index,
+            low,
+            high: low + cut.length,
+            buffer: cut.buffer,
+            avoid,
+            next: NONE,
+        };
+        let band = self.volumes[volume as usize].band(cut.place.row, low);
+        self.requests[index].outstanding += 1;
+        self.ranges.enqueue(BandKey { volume, band }, part);
+        true
+    }
+
+    pub(crate) fn forward(
+        &mut self,
+        index: u32,
+        owner: ShardId,
+        operation: Operation,
+        cut: Cut,
+        unreadable: u64,
+    ) {
+        let request = &self.requests[index].request;
+        let forward = Forward {
+            from: self.id,
+            ticket: index,
+            operation,
+            fua: request.fua,
+            unreadable,
+            volume: request.volume,
+            offset_bytes: cut.offset,
+            length_bytes: cut.length,
+            buffer: cut.buffer,
+        };
+        self.requests[index].outstanding += 1;
+        self.stats.forwards += 1;
+        self.outputs
+            .push_back(Output::Send(owner, Message::Forward(forward)));
+    }
+}

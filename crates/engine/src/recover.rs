@@ -1,0 +1,157 @@
+//! Reads that brought nothing: from failed steps of a direct plan to pieces that are read again alone,
+//! reconstructed, or sent to the shard that can.
+
+use crate::event::Event;
+use crate::inflight::{Progress, Work};
+use crate::layout::Location;
+use crate::plan::{Plan, Step};
+use crate::ranges::PartKind;
+use crate::request::{Failure, Operation};
+use crate::route::Cut;
+use crate::shard::Engine;
+use crate::units::{Buffer, SlotSet};
+use crate::volume::Volume;
+
+impl Engine {
+    /// A piece that no slot can deliver: reconstruct it here, or ask the owner of its row to.
+    pub(crate) fn recover_cut(
+        &mut self,
+        index: u32,
+        cut: Cut,
+        avoid: SlotSet,
+        write_back: bool,
+    ) -> bool {
+        let request = self.requests[index].request;
+        let at = request.volume.0 as usize;
+        let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
+        if owner != self.id {
+            self.forward(index, owner, Operation::Read, cut, avoid.0);
+            return true;
+        }
+        let kind = PartKind::Reconstruct { write_back };
+        let window = self.volumes[at].window_bytes;
+        let mut done = 0;
+        while done < cut.length {
+            let low = cut.place.in_chunk_bytes + done;
+            let length = (window - (low & (window - 1))).min(cut.length - done);
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            let piece = Cut {
+                place,
+                length,
+                offset: cut.offset,
+                buffer: cut.buffer.at(done),
+            };
+            if !self.enqueue(index, kind, piece, avoid) {
+                debug_assert_eq!(done, 0, "parts for one chunk were checked for");
+                return false;
+            }
+            done += length;
+        }
+        true
+    }
+
+    /// Hands failed steps of direct reads on to reconstruction, as far as parts are free.
+    #[inline]
+    pub(crate) fn continue_recovering(&mut self) {
+        while let Some(&plan_index) = self.recovering.front() {
+            if !self.recover_plan(plan_index) {
+                return;
+            }
+            self.recovering.pop_front();
+            let Work::Direct { request } = self.running[plan_index].work else {
+                return;
+            };
+            self.release(plan_index);
+            self.piece_done(request, Ok(()));
+        }
+    }
+
+    /// Hands on what is left of one plan; returns whether that was all.
+    fn recover_plan(&mut self, plan_index: u32) -> bool {
+        let Work::Direct { request } = self.running[plan_index].work else {
+            return true;
+        };
+        loop {
+            let running = &self.running[plan_index];
+            let (at, done) = running.recover;
+            let Some(step) = running.plan.steps().get(at as usize).copied() else {
+                return true;
+            };
+            let Progress::Failed { media } = running.states[at as usize].progress else {
+                self.running[plan_index].recover = (at + 1, 0);
+                continue;
+            };
+            if done == step.length_bytes {
+                self.running[plan_index].recover = (at + 1, 0);
+                continue;
+            }
+            let Some((cut, buffer)) = self.failed_cut(plan_index, &step, done) else {
+                return true;
+            };
+            let volume = &self.volumes[running.volume as usize];
+            if !volume.shape.redundant() {
+                let offset_bytes = cut.offset;
+                let event = Event::Unrecoverable {
+                    volume: self.volume_of(plan_index),
+                    offset_bytes,
+                };
+                self.emit(event);
+                self.requests[request]
+                    .failure
+                    .get_or_insert(Failure::Unrecoverable { offset_bytes });
+            } else if self.ranges.parts.available() <= 32 {
+                return false;
+            } else {
+                // A media error of a long read may lie in any of its pieces: each is read again alone.
+                let avoid = if media {
+                    SlotSet(0)
+                } else {
+                    SlotSet(0).with(step.slot)
+                };
+                self.recover_cut(request, Cut { buffer, ..cut }, avoid, media);
+            }
+            self.running[plan_index].recover.1 = done + u64::from(cut.length);
+        }
+    }
+
+    /// The first piece, inside one chunk and one segment, of a failed step from `done` bytes on.
+    fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> Option<(Cut, Buffer)> {
+        let running = &self.running[plan_index];
+        let (volume, plan): (&Volume, &Plan) =
+            (&self.volumes[running.volume as usize], &running.plan);
+        let shape = &volume.shape;
+        let mut skip = done;
+        let segment = plan.segments_of(step).find(|segment| {
+            let here = skip < u64::from(segment.length_bytes);
+            if !here {
+                skip -= u64::from(segment.length_bytes);
+            }
+            here
+        })?;
+        let extent = step.offset_bytes + done - shape.start_bytes;
+        let row = extent / u64::from(shape.chunk_bytes);
+        let in_chunk_bytes = (extent % u64::from(shape.chunk_bytes)) as u32;
+        let data_index = shape.data_index(row, step.slot)?;
+        let place = Location {
+            row,
+            data_index,
+            in_chunk_bytes,
+        };
+        let length = (u64::from(shape.chunk_bytes - in_chunk_bytes))
+            .min(u64::from(segment.length_bytes) - skip)
+            .min(step.length_bytes - done) as u32;
+        let buffer = segment.buffer.at(skip as u32);
+        Some((
+            Cut {
+                place,
+                length,
+                offset: shape.volume_offset_bytes(place),
+                buffer,
+            },
+            buffer,
+        ))
+    }
+}

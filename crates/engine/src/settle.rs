@@ -1,0 +1,141 @@
+//! The end of a plan: who is told what, and when.
+//!
+//! A plan whose members all did their part is settled at once. One that a member missed is held until the
+//! member's failure is on record on all survivors and known to every shard: before that, a crash could
+//! bring the stale member back as if it were current.
+
+use crate::control::message::Message;
+use crate::event::Event;
+use crate::inflight::{Progress, Work};
+use crate::layout::Level;
+use crate::plan::StepKind;
+use crate::request::Failure;
+use crate::shard::{Engine, Output};
+use crate::units::MemberId;
+
+impl Engine {
+    /// All steps of a plan are done.
+    #[inline]
+    pub(crate) fn finished(&mut self, index: u32) {
+        let running = &self.running[index];
+        if !running.missed.within(self.durable_failed) && self.is_redundant(index) {
+            self.held.push(index);
+            return;
+        }
+        self.settle(index);
+    }
+
+    /// Acknowledges plans whose missed members have become durable failures.
+    pub(crate) fn settle_held(&mut self) {
+        let mut at = 0;
+        while at < self.held.len() {
+            let index = self.held[at];
+            if self.running[index].missed.within(self.durable_failed) || self.hopeless(index) {
+                self.held.swap_remove(at);
+                self.settle(index);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn is_redundant(&self, index: u32) -> bool {
+        self.volumes
+            .get(self.running[index].volume as usize)
+            .is_some_and(|volume| volume.shape.redundant())
+    }
+
+    /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
+    /// member would not be recorded.
+    fn hopeless(&self, index: u32) -> bool {
+        self.volumes
+            .get(self.running[index].volume as usize)
+            .is_some_and(|volume| volume.view.failed)
+    }
+
+    /// Hands a finished plan's outcome to whom it was for, and frees it.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        let running = &self.running[index];
+        let lost = !running.missed.is_empty() && !self.still_protected(index);
+        match running.work {
+            Work::Direct { request } => {
+                self.release(index);
+                let result = if lost {
+                    Err(self.loss(request))
+                } else {
+                    Ok(())
+                };
+                self.piece_done(request, result);
+            }
+            Work::Write { parts } => {
+                self.release(index);
+                self.parts_done(parts, lost);
+            }
+            Work::Reconstruct { part } => {
+                self.reconstructed(index, part);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            Work::Background { .. } => self.background_done(index),
+            Work::ControlFlush { ticket } => {
+                let failed = running.missed;
+                self.release(index);
+                self.tell_controller(Message::Flushed { ticket, failed });
+            }
+        }
+    }
+
+    /// Whether what a plan wrote can still be read although some members missed it.
+    fn still_protected(&self, index: u32) -> bool {
+        let running = &self.running[index];
+        let Some(volume) = self.volumes.get(running.volume as usize) else {
+            return true;
+        };
+        if volume.view.failed {
+            return false;
+        }
+        if volume.shape.level == Level::Raid5 {
+            return true;
+        }
+        // Mirrors: every place written must have reached at least one slot of its set.
+        let steps = running.plan.steps().iter().zip(&running.states);
+        let written = steps
+            .clone()
+            .filter(|(step, _)| step.kind != StepKind::Read);
+        written.clone().all(|(step, _)| {
+            steps.clone().any(|(other, state)| {
+                other.offset_bytes == step.offset_bytes
+                    && state.progress == Progress::Done
+                    && (step.kind == StepKind::Flush
+                        || volume.shape.data_index(0, other.slot)
+                            == volume.shape.data_index(0, step.slot))
+            })
+        })
+    }
+
+    fn reconstructed(&mut self, index: u32, part: u32) {
+        let running = &self.running[index];
+        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
+                self.stats.read_repairs += 1;
+                let event = Event::ReadRepaired {
+                    member: MemberId(state.member),
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: self.ranges.parts[part].high - self.ranges.parts[part].low,
+                };
+                self.outputs.push_back(Output::Event(event));
+            }
+        }
+    }
+
+    fn loss(&mut self, request: u32) -> Failure {
+        let request = &self.requests[request].request;
+        let (volume, offset_bytes) = (request.volume, request.offset_bytes);
+        self.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
+        Failure::Unrecoverable { offset_bytes }
+    }
+}

@@ -1,0 +1,355 @@
+//! The NBD server: connections on a shard's ring, between clients' sockets and the shard's engine.
+//!
+//! A [`NbdPort`] serves any number of connections and may accept them itself or get them by letter from
+//! another shard's port, so that one listener feeds all shards. In the order in which a byte meets it:
+//!
+//! - `listeners`: accepting ([`round_robin`] spreads connections over shards).
+//! - `connection`: one client's socket, session and state.
+//! - `intake`: commands become requests; payload is received where the engine will use it.
+//! - `requests`, `name`: the requests in flight of a connection, and what they are called.
+//! - `outbox`: replies leave in batches, data without a copy.
+//! - `memory`: who may have how much of the shard's payload memory.
+//! - `setup`: options, letters, errors; `stats`: counters.
+//!
+//! # Limits
+//!
+//! A connection has at most 128 requests in flight and a share of the payload memory (see `memory`); at
+//! either limit nothing more is read from it until replies have been sent. So a client that takes no
+//! replies costs a bounded amount of memory, and others go on. Nothing is allocated for a request; a
+//! connection allocates when it begins.
+//!
+//! # Ends
+//!
+//! A client that has sent all it wants may close its sending direction and still gets its replies. A
+//! connection that breaks is closed when its requests have come back from the engine, because their
+//! memory is in use until then. [`Stop`] ends all connections in order.
+
+mod connection;
+mod intake;
+mod listeners;
+mod memory;
+mod name;
+mod outbox;
+mod requests;
+mod setup;
+mod stats;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+pub use setup::{
+    NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, Problem, Route, Stop,
+    keep, maximum_payload_bytes, round_robin,
+};
+pub use stats::NbdStats;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use drives::port::Port;
+use drives::ring::Ring;
+use engine::request::Completion;
+use engine::units::{Nanos, VolumeId};
+use engine::world::Input;
+
+use super::ExportList;
+use connection::{Connection, FEED_BYTES};
+use listeners::Listeners;
+use memory::Memory;
+use name::{ConnectionName, RequestTag, RingOperation};
+use stop::Stopping;
+
+/// What all connections of a port share.
+struct Shared {
+    exports: Arc<ExportList>,
+    volumes: Vec<VolumeId>,
+    memory: Memory,
+    stats: NbdStats,
+    /// Received bytes on their way to a session.
+    scratch: Box<[u8]>,
+    /// A sentence on its way to a client.
+    text: Vec<u8>,
+    /// Connections to look at when the turn is over.
+    marked: Vec<ConnectionName>,
+    /// Connections that wait for memory or slots, in the order in which they are tried again.
+    stalled: VecDeque<ConnectionName>,
+    shutting_down: bool,
+    on_problem: Box<dyn FnMut(&Problem) + Send>,
+}
+
+/// A shard's NBD server. See the module's prose.
+pub struct NbdPort {
+    connections: Vec<Option<Box<Connection>>>,
+    /// How often each place among the connections has been used.
+    generations: Vec<u32>,
+    free: Vec<u16>,
+    shared: Shared,
+    listeners: Listeners,
+    route: Route,
+    /// Connections to be taken on.
+    arrivals: Vec<OwnedFd>,
+    /// Connections that negotiate, and until when they may.
+    handshakes: VecDeque<(Nanos, ConnectionName)>,
+    handshake_timeout: Nanos,
+    stopping: Stopping,
+}
+
+impl NbdPort {
+    /// Makes a port.
+    ///
+    /// # Errors
+    ///
+    /// [`NbdPortError`] when exports, volumes and memory do not fit together.
+    pub fn new(options: NbdPortOptions) -> Result<NbdPort, NbdPortError> {
+        let exports = options.exports.as_slice().len();
+        if options.volumes.len() != exports {
+            return Err(NbdPortError::Volumes {
+                exports,
+                volumes: options.volumes.len(),
+            });
+        }
+        let limits = options.limits;
+        let memory = Memory::new(options.pool, &limits, &options.exports)?;
+        let count = memory.connections_max();
+        let mut listeners = Listeners::default();
+        options
+            .listeners
+            .into_iter()
+            .for_each(|socket| listeners.add(socket));
+        Ok(NbdPort {
+            connections: (0..count).map(|_| None).collect(),
+            generations: vec![0; count],
+            free: (0..count as u16).rev().collect(),
+            shared: Shared {
+                exports: options.exports,
+                volumes: options.volumes,
+                memory,
+                stats: NbdStats::default(),
+                scratch: vec![0; FEED_BYTES].into_boxed_slice(),
+                text: Vec::with_capacity(8 << 10),
+                marked: Vec::with_capacity(count),
+                stalled: VecDeque::with_capacity(count),
+                shutting_down: false,
+                on_problem: options.on_problem,
+            },
+            listeners,
+            route: options.route,
+            arrivals: Vec::new(),
+            handshakes: VecDeque::with_capacity(count),
+            handshake_timeout: limits.handshake_timeout,
+            stopping: Stopping::new(limits.stop_notice, limits.stop_grace),
+        })
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> NbdStats {
+        self.shared.stats
+    }
+
+    /// How many connections there can be at once.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Lets `act` do something with a connection that is still there.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        name: ConnectionName,
+        act: impl FnOnce(&mut Connection, &mut Shared) -> R,
+    ) -> Option<R> {
+        let index = usize::from(name.index);
+        if self.generations.get(index) != Some(&name.generation) {
+            return None;
+        }
+        let connection = self.connections[index].as_mut()?;
+        Some(act(connection, &mut self.shared))
+    }
+
+    #[cold]
+    fn take_arrivals(&mut self, now: Nanos, ring: &mut Ring) {
+        for socket in std::mem::take(&mut self.arrivals) {
+            let index = match self.free.pop() {
+                Some(index) if !self.shared.shutting_down => index,
+                full => {
+                    self.free.extend(full);
+                    self.shared.stats.connections_refused += 1;
+                    if !self.shared.shutting_down {
+                        let connections_max = self.connections.len();
+                        (self.shared.on_problem)(&Problem::Full { connections_max });
+                    }
+                    ring.close(socket, RingOperation::Close.user_data());
+                    continue;
+                }
+            };
+            listeners::make_blocking(&socket);
+            // Replies are complete messages. Local sockets know no such delay and refuse.
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+            // A client whose host is gone is noticed some day.
+            let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
+            let name = ConnectionName {
+                index,
+                generation: self.generations[usize::from(index)],
+            };
+            let area = self.shared.memory.area(index);
+            let mut connection = Connection::new(socket, name, area, &self.shared);
+            connection.send(&mut self.shared, ring);
+            self.connections[usize::from(index)] = Some(Box::new(connection));
+            self.handshakes
+                .push_back((now.after(self.handshake_timeout), name));
+            self.shared.stats.connections_accepted += 1;
+            self.shared.stats.connections_open += 1;
+        }
+    }
+
+    /// Ends connections that negotiate for too long, and forgets those that are through.
+    #[cold]
+    fn check_handshakes(&mut self, now: Nanos, ring: &mut Ring) {
+        while let Some(&(deadline, name)) = self.handshakes.front() {
+            let negotiates = self.with(name, |connection, _| connection.is_in_handshake());
+            if negotiates == Some(true) {
+                if now < deadline {
+                    return;
+                }
+                self.shared.stats.handshakes_timed_out += 1;
+                (self.shared.on_problem)(&Problem::HandshakeTimeout);
+                self.with(name, |connection, shared| connection.break_off(shared, ring));
+            }
+            self.handshakes.pop_front();
+        }
+    }
+
+    /// Lets connections that wait for room try again, each once.
+    fn retry_stalled(&mut self, ring: &mut Ring, inputs: &mut Vec<Input>) {
+        for _ in 0..self.shared.stalled.len() {
+            let Some(name) = self.shared.stalled.pop_front() else {
+                return;
+            };
+            self.with(name, |connection, shared| {
+                connection.advance(shared, ring, inputs);
+            });
+        }
+    }
+
+    /// Closes a connection that nobody needs any more.
+    #[inline]
+    fn close_if_finished(&mut self, name: ConnectionName, ring: &mut Ring) {
+        let finished = self.with(name, |connection, _| connection.is_finished());
+        if finished == Some(true) {
+            self.close(name, ring);
+        }
+    }
+
+    #[cold]
+    fn close(&mut self, name: ConnectionName, ring: &mut Ring) {
+        let index = usize::from(name.index);
+        let Some(connection) = self.connections[index].take() else {
+            return;
+        };
+        let socket = connection.close(&mut self.shared);
+        ring.close(socket, RingOperation::Close.user_data());
+        self.generations[index] = self.generations[index].wrapping_add(1);
+        self.free.push(name.index);
+        self.shared.stats.connections_open -= 1;
+    }
+}
+
+impl Port for NbdPort {
+    fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
+        self.listeners.accept(now, ring);
+        if !self.arrivals.is_empty() {
+            self.take_arrivals(now, ring);
+        }
+        if !self.handshakes.is_empty() {
+            self.check_handshakes(now, ring);
+        }
+        if self.stopping.is_asked() {
+            self.advance_stop(now, ring);
+        }
+        if !self.shared.stalled.is_empty() && self.shared.memory.take_freed() {
+            self.retry_stalled(ring, inputs);
+        }
+    }
+
+    #[inline]
+    fn completion(
+        &mut self,
+        user_data: u64,
+        result: i32,
+        ring: &mut Ring,
+        inputs: &mut Vec<Input>,
+    ) {
+        match RingOperation::from_user_data(user_data) {
+            Some(RingOperation::Receive(name)) => {
+                self.with(name, |connection, shared| {
+                    connection.received(result, shared, ring, inputs);
+                });
+            }
+            Some(RingOperation::Send(name)) => {
+                self.with(name, |connection, shared| {
+                    connection.sent(result, shared, ring, inputs);
+                });
+            }
+            Some(RingOperation::Accept(number)) => {
+                match self.listeners.accepted(number, result, ring) {
+                    Ok(Some(socket)) => self.arrivals.extend((self.route)(socket)),
+                    Ok(None) => {}
+                    Err(problem) => (self.shared.on_problem)(&problem),
+                }
+            }
+            Some(RingOperation::Close) | None => {}
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion) {
+        let tag = RequestTag(completion.tag);
+        let connection = self.connections.get_mut(usize::from(tag.connection()));
+        let expected = connection
+            .and_then(Option::as_mut)
+            .is_some_and(|connection| connection.completed(completion, &mut self.shared));
+        debug_assert!(expected, "nobody asked for {completion:?}");
+    }
+
+    fn flush(&mut self, ring: &mut Ring) {
+        if self.shared.marked.is_empty() {
+            return;
+        }
+        let mut marked = std::mem::take(&mut self.shared.marked);
+        for name in marked.drain(..) {
+            self.with(name, |connection, shared| connection.send(shared, ring));
+            self.close_if_finished(name, ring);
+        }
+        // Nothing above marks a connection; the list goes back for its capacity.
+        self.shared.marked = marked;
+    }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        let handshake = self.handshakes.front().map(|&(deadline, _)| deadline);
+        let times = [
+            handshake,
+            self.listeners.next_wake(),
+            self.stopping.next_wake(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    fn mail(&mut self, letter: Box<dyn Any + Send>) {
+        let letter = match letter.downcast::<NewConnection>() {
+            Ok(connection) => return self.arrivals.push(connection.0),
+            Err(letter) => letter,
+        };
+        let letter = match letter.downcast::<NewListener>() {
+            Ok(listener) => return self.listeners.add(listener.0),
+            Err(letter) => letter,
+        };
+        match letter.downcast::<Stop>() {
+            Ok(stop) => self.stopping.ask(*stop),
+            Err(_) => debug_assert!(false, "a letter of a type that no NBD port knows"),
+        }
+    }
+}

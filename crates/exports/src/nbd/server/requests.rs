@@ -1,0 +1,231 @@
+//! The requests of one connection, from command to the reply that has been sent.
+//!
+//! A request keeps its slot, and its payload memory, until its reply is on the wire. A slot's number is
+//! part of the tag by which the engine knows the request; a generation in the tag tells an answer to an
+//! earlier user of the slot from one to the present.
+
+use std::collections::VecDeque;
+
+use engine::request::{Failure, Operation, Request};
+use engine::units::{Buffer, VolumeId};
+
+use super::memory::{Memory, Payload};
+use super::name::{ConnectionName, RequestTag};
+use crate::nbd::{Command, CommandKind, ErrorCode};
+
+/// Most requests of one connection at once.
+pub(super) const REQUESTS_MAX: usize = 128;
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Success; reads with their data, block status with one extent.
+    Success,
+    /// An error without a sentence.
+    Error(ErrorCode),
+    /// The reply lies in the connection's text area.
+    Text { length_bytes: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// A write whose payload is still coming.
+    Receiving,
+    InEngine,
+    Answered(Answer),
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub command: Command,
+    pub payload: Option<Payload>,
+    state: State,
+    generation: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Requests {
+    slots: Box<[Slot]>,
+    free: Vec<u16>,
+    /// Answered requests in the order in which replies are sent; they leave once they are.
+    answered: VecDeque<u16>,
+    in_engine: u16,
+    held_bytes: u64,
+}
+
+impl Requests {
+    pub fn new() -> Requests {
+        let unused = Slot {
+            command: Command {
+                cookie: 0,
+                kind: CommandKind::Flush,
+                offset_bytes: 0,
+                length_bytes: 0,
+            },
+            payload: None,
+            state: State::Free,
+            generation: 0,
+        };
+        Requests {
+            slots: vec![unused; REQUESTS_MAX].into_boxed_slice(),
+            free: (0..REQUESTS_MAX as u16).rev().collect(),
+            answered: VecDeque::with_capacity(REQUESTS_MAX),
+            in_engine: 0,
+            held_bytes: 0,
+        }
+    }
+
+    /// A slot for `command` with payload memory if it needs some, or nothing if there is no room.
+    #[inline]
+    pub fn take(&mut self, command: Command, memory: &mut Memory) -> Option<u16> {
+        let &slot = self.free.last()?;
+        let needs_payload = matches!(command.kind, CommandKind::Read | CommandKind::Write { .. });
+        let payload = if needs_payload {
+            Some(memory.allocate(&mut self.held_bytes, command.length_bytes)?)
+        } else {
+            None
+        };
+        self.free.pop();
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.command = command;
+        entry.payload = payload;
+        entry.state = State::Receiving;
+        Some(slot)
+    }
+
+    /// The request as the engine wants it; it is the engine's from now on.
+    #[inline]
+    pub fn to_engine(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.state = State::InEngine;
+        self.in_engine += 1;
+        let (operation, fua) = operation(entry.command.kind);
+        Request {
+            tag: RequestTag::new(name.index, slot, entry.generation).0,
+            volume,
+            operation,
+            fua,
+            offset_bytes: entry.command.offset_bytes,
+            length_bytes: entry.command.length_bytes,
+            buffer: entry.payload.map_or(Buffer(0), |payload| payload.buffer),
+        }
+    }
+
+    /// The engine has answered. False if it was not asked.
+    #[inline]
+    pub fn from_engine(&mut self, tag: RequestTag, result: Result<(), Failure>) -> bool {
+        let expected = self.slots.get(usize::from(tag.slot())).is_some_and(|slot| {
+            slot.state == State::InEngine && slot.generation == tag.generation()
+        });
+        if !expected {
+            return false;
+        }
+        self.in_engine -= 1;
+        let answer = match result {
+            Ok(()) => Answer::Success,
+            Err(failure) => Answer::Error(error_code(failure)),
+        };
+        self.answer(tag.slot(), answer);
+        true
+    }
+
+    /// Puts the reply to a request in line.
+    #[inline]
+    pub fn answer(&mut self, slot: u16, answer: Answer) {
+        self.slots[usize::from(slot)].state = State::Answered(answer);
+        self.answered.push_back(slot);
+    }
+
+    /// The request whose reply is sent after `skipped` others.
+    #[inline]
+    pub fn answered(&self, skipped: usize) -> Option<(&Slot, Answer)> {
+        let slot = &self.slots[usize::from(*self.answered.get(skipped)?)];
+        match slot.state {
+            State::Answered(answer) => Some((slot, answer)),
+            _ => None,
+        }
+    }
+
+    /// The replies to the first `count` answered requests have been sent, or never will be.
+    #[inline]
+    pub fn release_answered(&mut self, count: usize, memory: &mut Memory) {
+        for _ in 0..count {
+            let Some(slot) = self.answered.pop_front() else {
+                return;
+            };
+            self.release(slot, memory);
+        }
+    }
+
+    /// Gives up a slot that nobody uses any more.
+    #[inline]
+    pub fn release(&mut self, slot: u16, memory: &mut Memory) {
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.state = State::Free;
+        if let Some(payload) = entry.payload.take() {
+            memory.free(&mut self.held_bytes, payload);
+        }
+        self.free.push(slot);
+    }
+
+    #[inline]
+    pub fn slot(&self, slot: u16) -> &Slot {
+        &self.slots[usize::from(slot)]
+    }
+
+    /// How many wait for or are in the middle of being sent.
+    #[inline]
+    pub fn answered_count(&self) -> usize {
+        self.answered.len()
+    }
+
+    #[inline]
+    pub fn in_engine(&self) -> u16 {
+        self.in_engine
+    }
+
+    /// Gives up all slots; the engine and the kernel use none of them any more.
+    pub fn release_all(&mut self, memory: &mut Memory) {
+        debug_assert_eq!(self.in_engine, 0, "the engine still uses payload memory");
+        self.answered.clear();
+        for slot in 0..self.slots.len() as u16 {
+            if self.slots[usize::from(slot)].state != State::Free {
+                self.release(slot, memory);
+            }
+        }
+    }
+}
+
+fn operation(kind: CommandKind) -> (Operation, bool) {
+    match kind {
+        CommandKind::Write { fua } => (Operation::Write, fua),
+        CommandKind::Flush => (Operation::Flush, false),
+        CommandKind::Trim { fua } => (Operation::Trim, fua),
+        CommandKind::WriteZeroes {
+            fua,
+            no_hole,
+            fast_only,
+        } => {
+            let zeroes = Operation::WriteZeroes {
+                keep_allocated: no_hole,
+                only_if_fast: fast_only,
+            };
+            (zeroes, fua)
+        }
+        // A block status is answered without the engine.
+        CommandKind::Read | CommandKind::BlockStatus { .. } => (Operation::Read, false),
+    }
+}
+
+fn error_code(failure: Failure) -> ErrorCode {
+    match failure {
+        Failure::Misuse => ErrorCode::Invalid,
+        Failure::ReadOnly => ErrorCode::NotPermitted,
+        Failure::Unrecoverable { .. } => ErrorCode::InputOutput,
+        Failure::NotSupported => ErrorCode::NotSupported,
+        Failure::Stopping => ErrorCode::ShuttingDown,
+    }
+}

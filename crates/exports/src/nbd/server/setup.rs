@@ -1,0 +1,184 @@
+//! What a port is made of, what can be sent to it, and what it reports.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use drives::arena::Pool;
+use drives::mailbox::{Mail, MailSender};
+use engine::units::{Nanos, VolumeId};
+
+use crate::nbd::wire::MAX_PAYLOAD_BYTES;
+use crate::nbd::{ExportList, ProtocolError};
+
+/// Decides where a connection accepted by this port's own listeners is served: hands it to another
+/// shard and returns nothing, or returns it to be served here.
+pub type Route = Box<dyn FnMut(OwnedFd) -> Option<OwnedFd> + Send>;
+
+/// What a port is made of.
+pub struct NbdPortOptions {
+    /// What clients can choose.
+    pub exports: Arc<ExportList>,
+    /// The engine's volume behind each export, in the order of the list.
+    pub volumes: Vec<VolumeId>,
+    /// Memory for payload and for the connections' own buffers; nobody else's.
+    pub pool: Pool,
+    /// Listening sockets that this port accepts from. They may be blocking or not.
+    pub listeners: Vec<OwnedFd>,
+    /// Where accepted connections go; [`keep`] for a single shard, [`round_robin`] for several.
+    pub route: Route,
+    /// Told when a connection ends badly. Called on the shard's thread, so it must not block.
+    pub on_problem: Box<dyn FnMut(&Problem) + Send>,
+    /// Limits of clients.
+    pub limits: NbdLimits,
+}
+
+/// Limits of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NbdLimits {
+    /// Most connections at once. Each takes 64 KiB of the pool from the start; if that were more than a
+    /// quarter of the pool, there are fewer.
+    pub connections_max: u16,
+    /// Most payload memory of one connection. A connection that has none may take one request of any
+    /// allowed length all the same.
+    pub connection_payload_bytes_max: u64,
+    /// A client that has not chosen an export after this time is disconnected.
+    pub handshake_timeout: Nanos,
+    /// When the port stops, how long clients are answered that it does before nothing more is read
+    /// from them.
+    pub stop_notice: Nanos,
+    /// When the port stops, how long replies may take to be sent.
+    pub stop_grace: Nanos,
+}
+
+impl Default for NbdLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 256,
+            connection_payload_bytes_max: 64 << 20,
+            handshake_timeout: Nanos(10 * Nanos::SECOND.0),
+            stop_notice: Nanos(200 * Nanos::MILLISECOND.0),
+            stop_grace: Nanos(5 * Nanos::SECOND.0),
+        }
+    }
+}
+
+/// Letter to a port: serve this connection. It is a stream socket that nothing was sent on yet.
+#[derive(Debug)]
+pub struct NewConnection(pub OwnedFd);
+
+/// Letter to a port: accept connections from this listening socket as well.
+#[derive(Debug)]
+pub struct NewListener(pub OwnedFd);
+
+/// Letter to a port: accept nothing any more, answer new requests with "shutting down", finish what is
+/// in flight, close every connection, then call the function, on the shard's thread. The engine must
+/// keep running until then. A second letter is answered together with the first.
+pub struct Stop(pub Box<dyn FnOnce() + Send>);
+
+/// Something went wrong with a client. Every text is one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The client broke the protocol.
+    #[error("an NBD client was disconnected: {0}")]
+    Protocol(ProtocolError),
+    /// The client connected and then did not negotiate.
+    #[error("an NBD client was disconnected because it chose no export in time")]
+    HandshakeTimeout,
+    /// Too many connections.
+    #[error("an NBD connection was refused because there are {connections_max} already")]
+    Full {
+        /// How many this port can have.
+        connections_max: usize,
+    },
+    /// Accepting does not work for now, or with `gives_up` not at all.
+    #[error(
+        "NBD connections cannot be accepted: {}",
+        std::io::Error::from_raw_os_error(*errno)
+    )]
+    Accept {
+        /// The system's number.
+        errno: i32,
+        /// The listener was closed.
+        gives_up: bool,
+    },
+}
+
+/// Why a port cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NbdPortError {
+    /// Not exactly one volume per export.
+    #[error("{exports} NBD exports were given {volumes} volumes; every export needs exactly one")]
+    Volumes {
+        /// Number of exports.
+        exports: usize,
+        /// Number of volumes.
+        volumes: usize,
+    },
+    /// The pool cannot hold even one connection and one small request.
+    #[error(
+        "{pool_bytes} bytes of payload memory are not enough for NBD; give each shard 1 MiB or more"
+    )]
+    Memory {
+        /// Size of the pool.
+        pool_bytes: u64,
+    },
+    /// An export promises requests that the pool has no room for.
+    #[error(
+        "export {name:?} allows requests of {payload_bytes} bytes, for which {pool_bytes} bytes of \
+         payload memory per shard are not enough; allow at most {limit_bytes} or give more memory"
+    )]
+    Payload {
+        /// The export.
+        name: String,
+        /// Its maximum payload.
+        payload_bytes: u32,
+        /// Size of the pool.
+        pool_bytes: u64,
+        /// What would fit.
+        limit_bytes: u32,
+    },
+}
+
+/// The longest payload that exports may allow when each shard has `pool_bytes` of payload memory: at
+/// most a quarter of it, a power of two, at most the protocol's 32 MiB.
+#[must_use]
+pub fn maximum_payload_bytes(pool_bytes: u64) -> u32 {
+    let quarter = (pool_bytes / 4).min(u64::from(MAX_PAYLOAD_BYTES)) as u32;
+    1 << quarter.max(1).ilog2()
+}
+
+/// A [`Route`] for a port that serves all of its listeners' connections itself.
+#[must_use]
+pub fn keep() -> Route {
+    Box::new(Some)
+}
+
+/// A [`Route`] that deals connections to all shards in turn, beginning with shard 0. `peers` are their
+/// mailboxes by number; `this_shard` is the one that accepts.
+#[must_use]
+pub fn round_robin(peers: Vec<MailSender>, this_shard: usize) -> Route {
+    let mut next = 0;
+    Box::new(move |connection| {
+        let shard = next;
+        next = (next + 1) % peers.len().max(1);
+        if shard == this_shard || peers.is_empty() {
+            return Some(connection);
+        }
+        peers[shard].send(Mail::Port(Box::new(NewConnection(connection))));
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maximum_payload_follows_the_pool() {
+        assert_eq!(maximum_payload_bytes(1 << 30), 32 << 20);
+        assert_eq!(maximum_payload_bytes(128 << 20), 32 << 20);
+        assert_eq!(maximum_payload_bytes((128 << 20) - 1), 16 << 20);
+        assert_eq!(maximum_payload_bytes(1 << 20), 256 << 10);
+        assert_eq!(maximum_payload_bytes(0), 1);
+    }
+}

@@ -1,0 +1,34 @@
+//! What a port counts.
+
+/// Counters of one port. All but the two gauges at the end only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NbdStats {
+    /// Connections taken on.
+    pub connections_accepted: u64,
+    /// Connections closed at once, because the port was full or stopping.
+    pub connections_refused: u64,
+    /// Connections closed because their handshake took too long.
+    pub handshakes_timed_out: u64,
+    /// Connections closed because the client broke the protocol.
+    pub protocol_errors: u64,
+    /// Valid commands.
+    pub requests: u64,
+    /// Commands that break a rule, answered with an error without asking the engine.
+    pub requests_refused: u64,
+    /// Commands that the engine answered with an error.
+    pub requests_failed: u64,
+    /// Times that a connection had to wait for payload memory or for its own earlier requests.
+    pub stalls: u64,
+    /// Bytes received from clients.
+    pub received_bytes: u64,
+    /// Bytes sent to clients.
+    pub sent_bytes: u64,
+    /// Receive operations that returned something.
+    pub receives: u64,
+    /// Send operations that sent something; each carries the replies to several requests.
+    pub sends: u64,
+    /// Gauge: connections open now.
+    pub connections_open: u64,
+    /// Gauge: requests that the engine has now.
+    pub requests_in_flight: u64,
+}

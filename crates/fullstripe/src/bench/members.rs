@@ -1,0 +1,317 @@
+//! Opens and prepares the members, and writes by hand the record that metadata would hold.
+//!
+//! The array's data lies at the start of each member; behind it a reserve of [`RESERVE_BYTES`] takes the
+//! record whenever the controller wants it durable. What is written there is a real block with the
+//! record's generation, so that dirty marks and failures cost what they cost; nobody reads it back.
+
+use super::args::Config;
+use anyhow::{Context, ensure};
+use drives::drive::{Access, Drive};
+use drives::spec::{Limits, Target};
+use drives::world::Encoder;
+use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
+use engine::layout::{Geometry, Level};
+use engine::limits::MIRROR_ROW_BYTES;
+use engine::units::{MemberId, Slot};
+use std::sync::Arc;
+
+/// Behind the data on every member.
+const RESERVE_BYTES: u64 = 1 << 20;
+/// Of one record; whole sectors on every drive.
+const RECORD_BYTES: usize = 4096;
+/// First bytes of a record, for whoever finds one.
+const RECORD_MAGIC: &[u8; 16] = b"fullstripe bench";
+/// How much of the start and end of a file or device has to be zeros, lest it holds somebody's data.
+const LOOKED_AT_BYTES: usize = 1 << 20;
+/// Of one write when RAM is filled.
+const FILL_BYTES: usize = 1 << 20;
+
+/// The opened members and the array over them.
+pub(super) struct Members {
+    /// By member number; `None` for the slot that is missing.
+    pub drives: Vec<Option<Arc<Drive>>>,
+    /// The member that is measured without an array.
+    pub bare: Arc<Drive>,
+    /// The array.
+    pub geometry: Geometry,
+    /// The members' common limits.
+    pub limits: Limits,
+    /// Whether the members are files or block devices, whose speed only a measurement knows.
+    pub hardware: bool,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl Members {
+    /// Opens what `config` names.
+    ///
+    /// # Errors
+    ///
+    /// One sentence when a member cannot be used, or no such array can be made of them.
+    pub fn open(config: &Config) -> anyhow::Result<Members> {
+        let first = config.spec(0)?;
+        check_memory(config, &first.target)?;
+        let mut drives = Vec::new();
+        let mut notes = Vec::new();
+        for index in 0..config.count {
+            let drive = if config.failed == Some(index) { None } else { Some(open(config, index)?) };
+            notes.extend(drive.iter().flat_map(|drive| drive.notes().to_vec()));
+            drives.push(drive);
+        }
+        let hardware = matches!(first.target, Target::Path(_));
+        let bare = match drives.iter().flatten().next() {
+            Some(drive) if hardware => drive.clone(),
+            _ => open(config, 0)?,
+        };
+        let geometry = geometry(config, &drives)?;
+        let limits = first.limits;
+        Ok(Members { drives, bare, geometry, limits, hardware, notes })
+    }
+
+    /// The record of a container that holds this array and nothing else.
+    pub fn record(&self) -> Record {
+        let member = |drive: &Option<Arc<Drive>>| match drive {
+            Some(drive) => MemberRecord {
+                state: MemberState::Active,
+                size_bytes: drive.size_bytes(),
+                volatile_cache: drive.volatile_cache(),
+            },
+            None => MemberRecord::ABSENT,
+        };
+        let slots = (0u8..).zip(&self.drives).map(|(id, drive)| SlotRecord {
+            member: drive.as_ref().map(|_| MemberId(id)),
+            current: drive.is_some(),
+        });
+        let volume = VolumeRecord {
+            geometry: self.geometry,
+            read_only: false,
+            dirty: false,
+            slots: slots.collect(),
+            sync: None,
+        };
+        Record {
+            generation: 1,
+            members: self.drives.iter().map(member).collect(),
+            volumes: vec![volume],
+        }
+    }
+
+    /// Writes records into the reserve.
+    pub fn encoder(&self) -> Encoder {
+        let offsets: Vec<u64> = self
+            .drives
+            .iter()
+            .map(|drive| drive.as_ref().map_or(0, |drive| reserve_from(drive)))
+            .collect();
+        Box::new(move |member, record| {
+            let mut bytes = vec![0; RECORD_BYTES];
+            bytes[..16].copy_from_slice(RECORD_MAGIC);
+            bytes[16..24].copy_from_slice(&record.generation.to_le_bytes());
+            (offsets[usize::from(member.0)], bytes)
+        })
+    }
+}
+
+/// First byte of the reserve.
+fn reserve_from(drive: &Drive) -> u64 {
+    let from = drive.size_bytes().saturating_sub(RESERVE_BYTES);
+    from - from % RECORD_BYTES as u64
+}
+
+fn open(config: &Config, index: u8) -> anyhow::Result<Arc<Drive>> {
+    let spec = config.spec(index)?;
+    let drive = Drive::open(&spec, Access::Exclusive)?;
+    match spec.target {
+        Target::Path(_) if !config.overwrite => ensure!(
+            looks_empty(&drive)?,
+            "{} holds data, which bench would overwrite; name another, or give --overwrite if it may \
+             be lost",
+            drive.name()
+        ),
+        Target::Ram { .. } => fill(&drive)?,
+        Target::Path(_) | Target::Null { .. } => {}
+    }
+    Ok(Arc::new(drive))
+}
+
+/// Whether start and end read as zeros: no file system, partition table or array lives there.
+fn looks_empty(drive: &Drive) -> anyhow::Result<bool> {
+    let length = LOOKED_AT_BYTES.min(drive.size_bytes() as usize);
+    let start = drive.read_at(0, length)?;
+    let end = drive.read_at(drive.size_bytes() - length as u64, length)?;
+    Ok(start.iter().chain(&end).all(|&byte| byte == 0))
+}
+
+/// Takes all of a RAM member's pages from the system before the measurement. Zeros everywhere are valid
+/// mirrors and valid parity.
+fn fill(drive: &Drive) -> anyhow::Result<()> {
+    let zeros = vec![0; FILL_BYTES];
+    let mut offset_bytes = 0;
+    while offset_bytes < drive.size_bytes() {
+        let length = (drive.size_bytes() - offset_bytes).min(FILL_BYTES as u64);
+        drive.write_at(offset_bytes, &zeros[..length as usize])?;
+        offset_bytes += length;
+    }
+    Ok(())
+}
+
+fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Geometry> {
+    let present = || drives.iter().flatten();
+    let room = present().map(|drive| reserve_from(drive)).min().unwrap_or(0);
+    let row = if config.level == Level::Raid1 { MIRROR_ROW_BYTES } else { config.chunk_bytes };
+    let mut shape = Geometry {
+        level: config.level,
+        members: config.count,
+        chunk_bytes: config.chunk_bytes,
+        start_bytes: 0,
+        component_bytes: room - room % u64::from(row.max(1)),
+        size_bytes: 0,
+        block_bytes: present().map(|drive| drive.sector_bytes()).max().unwrap_or(512),
+    };
+    // RAID 10 and 5 have less than one data member below their least count, which `new` refuses.
+    let data_members = match shape.level {
+        Level::Raid0 | Level::Raid1 => shape.data_members(),
+        Level::Raid10 | Level::Raid5 => shape.data_members().max(1),
+    };
+    let block_bytes = u64::from(config.block_bytes);
+    shape.size_bytes = shape.component_bytes * u64::from(data_members);
+    ensure!(
+        shape.size_bytes >= block_bytes && shape.component_bytes >= block_bytes,
+        "--member {} is too small: behind a reserve of 1 MiB it has {room} bytes, and a request of \
+         --bs {block_bytes} and a row of {row} bytes have to fit; name larger members",
+        config.member
+    );
+    ensure!(
+        config.block_bytes.is_multiple_of(shape.block_bytes),
+        "--bs {} is no multiple of the members' sectors of {} bytes; give one",
+        config.block_bytes,
+        shape.block_bytes
+    );
+    let shape = Geometry::new(shape).map_err(|error| {
+        anyhow::anyhow!("no {} of {} such members: {error}", config.level, config.count)
+    })?;
+    if let Some(failed) = config.failed {
+        let present = engine::units::SlotSet::all(config.count).without(Slot(failed));
+        ensure!(
+            shape.survives(present),
+            "--failed {failed}: {} does not survive the loss of a member; leave it out",
+            config.level
+        );
+    }
+    Ok(shape)
+}
+
+/// RAM members that do not fit into memory would end the process without a word.
+fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
+    let Target::Ram { size_bytes } = target else { return Ok(()) };
+    let wanted = size_bytes.saturating_mul(u64::from(config.count) + 1);
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let available = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB"))
+        .and_then(|kib| kib.parse::<u64>().ok())
+        .map(|kib| kib << 10);
+    if let Some(available) = available {
+        ensure!(
+            wanted < available,
+            "--member {}: {} members and one to compare with take {} MiB, but {} MiB of memory are \
+             available; give a smaller ram: size, or null:",
+            config.member,
+            config.count,
+            wanted >> 20,
+            available >> 20
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::args::Workload;
+    use drives::world::Wait;
+    use std::time::Duration;
+
+    fn config(level: Level, member: &str, count: u8) -> Config {
+        Config {
+            level,
+            member: member.to_owned(),
+            count,
+            workload: Workload { read_percent: 100, random: true },
+            block_bytes: 4096,
+            queue_depth: 4,
+            shards: 1,
+            failed: None,
+            chunk_bytes: 65_536,
+            time: Duration::from_millis(200),
+            wait: Wait::Sleep,
+            overwrite: false,
+        }
+    }
+
+    fn error(config: &Config) -> String {
+        match Members::open(config) {
+            Ok(_) => panic!("{config:?} was accepted"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn the_record_leaves_out_the_missing_slot() {
+        let config = Config { failed: Some(1), ..config(Level::Raid5, "null:64m", 3) };
+        let members = Members::open(&config).unwrap();
+        let record = members.record();
+        assert_eq!(record.members[1].state, MemberState::Absent);
+        assert_eq!(record.volumes[0].slots[1], SlotRecord { member: None, current: false });
+        assert_eq!(members.geometry.component_bytes, 63 << 20);
+        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record);
+        assert_eq!((offset_bytes, bytes.len()), (63 << 20, 4096));
+        assert_eq!(bytes[16], 1);
+    }
+
+    #[test]
+    fn impossible_arrays_are_refused() {
+        for (config, wanted) in [
+            (config(Level::Raid5, "null:64m", 2), "no RAID 5 of 2 such members: wrong number"),
+            (config(Level::Raid10, "null:64m", 1), "no RAID 10 of 1 such members"),
+            (config(Level::Raid1, "null:64m", 1), "no RAID 1 of 1 such members"),
+            (config(Level::Raid0, "null:1m", 2), "--member null:1m is too small: behind"),
+            (config(Level::Raid0, "ram:512k", 2), "--member ram:512k is too small"),
+            (config(Level::Raid0, "ram:999g", 64), "give a smaller ram: size, or null:"),
+            (
+                Config { chunk_bytes: 5000, ..config(Level::Raid0, "null:64m", 2) },
+                "the chunk must be a power of two",
+            ),
+            (
+                Config { block_bytes: 512, ..config(Level::Raid0, "null:64m,sector=4096", 2) },
+                "--bs 512 is no multiple of the members' sectors of 4096 bytes",
+            ),
+            (
+                Config { failed: Some(0), ..config(Level::Raid0, "null:64m", 2) },
+                "RAID 0 does not survive the loss of a member",
+            ),
+        ] {
+            let message = error(&config);
+            assert!(message.contains(wanted), "{message}");
+        }
+    }
+
+    #[test]
+    fn files_that_hold_data_are_refused_unless_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d0.img");
+        std::fs::write(&path, vec![0; 4 << 20]).unwrap();
+        let text = folder.path().join("d{}.img").display().to_string();
+        let mut config = config(Level::Raid0, &text, 1);
+        assert!(Members::open(&config).unwrap().hardware);
+        let mut bytes = vec![0; 4 << 20];
+        bytes[(4 << 20) - 512] = 7;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(error(&config).contains("d0.img holds data, which bench would overwrite"));
+        config.overwrite = true;
+        assert!(Members::open(&config).is_ok());
+        config.count = 2;
+        assert!(error(&config).contains("d1.img does not exist"));
+    }
+}

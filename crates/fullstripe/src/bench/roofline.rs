@@ -1,0 +1,414 @@
+//! What the members allow: the limit that no RAID engine could pass, with its formula in words.
+//!
+//! A member has one budget of time, shared by reads and writes; R and W are the reads and writes of the
+//! I/O's size that fill it for a second. A request takes from each member what the level must do there,
+//! and the member that is loaded most sets the limit. N is the number of members.
+//!
+//! | case | limit |
+//! |---|---|
+//! | reads, all members there | N x R |
+//! | RAID 0 writes | N x W |
+//! | RAID 1 writes | W |
+//! | RAID 10 writes | N x W / 2 |
+//! | RAID 5 writes inside a chunk, 4 and more members | N / (2/R + 2/W) |
+//! | RAID 5 writes inside a chunk, 3 members: the other chunk is read instead | N / (1/R + 2/W) |
+//! | RAID 5 writes of k whole chunks in a row, the fewer reads of two ways | N / (min(k + 1, N - 1 - k)/R + (k + 1)/W) |
+//! | RAID 5 full stripes | (N - 1) x B, B the member's write bandwidth |
+//! | RAID 1, one lost: reads | (N - 1) x R |
+//! | RAID 10, one lost: reads; its partner serves two shares | N x R / 2 |
+//! | RAID 5, one lost: reads inside a chunk; one in N needs N - 1 | N x R / 2 |
+//! | RAID 5, one lost: writes inside a chunk; the mean over where the lost slot falls | see [`lost_parity_write`] |
+//!
+//! A mix of reads and writes takes the sum of both, by their shares.
+//! Latency limits as well: of D requests outstanding, each waiting for s steps of latency L after each
+//! other, D / (s x L) finish per second.
+
+use super::args::Workload;
+use drives::spec::Limits;
+use engine::layout::Level;
+use engine::units::Nanos;
+
+/// The unit in which members count I/O.
+const UNIT_BYTES: u64 = 4096;
+
+/// What one read or one write takes of a member's time. Zero is unlimited.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Cost {
+    per_unit_s: f64,
+    per_byte_s: f64,
+}
+
+impl Cost {
+    /// From measured I/Os of `length_bytes`, `iops` per second.
+    pub fn measured(length_bytes: u64, iops: f64) -> Cost {
+        let per_byte_s = if iops > 0.0 { 1.0 / (iops * length_bytes as f64) } else { 0.0 };
+        Cost { per_unit_s: 0.0, per_byte_s }
+    }
+
+    fn limited(iops: Option<u64>, bandwidth: Option<u64>) -> Cost {
+        let inverse = |rate: Option<u64>| rate.map_or(0.0, |rate| 1.0 / rate as f64);
+        Cost { per_unit_s: inverse(iops), per_byte_s: inverse(bandwidth) }
+    }
+
+    /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of a
+    /// member are defined.
+    fn seconds(self, length_bytes: u64) -> f64 {
+        let by_count = self.per_unit_s * length_bytes.div_ceil(UNIT_BYTES) as f64;
+        by_count.max(self.per_byte_s * length_bytes as f64)
+    }
+}
+
+/// What one member can do.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct MemberSpeed {
+    pub read: Cost,
+    pub write: Cost,
+    /// Added to every I/O.
+    pub latency: Nanos,
+}
+
+impl MemberSpeed {
+    /// What a specification's limits allow.
+    pub fn of(limits: &Limits) -> MemberSpeed {
+        let bandwidth = limits.bandwidth_bytes_per_second;
+        MemberSpeed {
+            read: Cost::limited(limits.read_iops, bandwidth),
+            write: Cost::limited(limits.write_iops, bandwidth),
+            latency: limits.latency,
+        }
+    }
+}
+
+/// The array and what is asked of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub level: Level,
+    pub members: u8,
+    pub chunk_bytes: u32,
+    /// Whether one member is missing.
+    pub degraded: bool,
+    pub workload: Workload,
+    pub block_bytes: u32,
+    /// Requests outstanding per stream; sequential writes merge as far as that reaches.
+    pub stream_depth: u32,
+    /// Requests outstanding in all.
+    pub queue_depth: u32,
+}
+
+/// The limit and how it came about.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Roofline {
+    /// Requests per second; `None` when members do not limit, or no formula fits.
+    pub iops: Option<f64>,
+    /// The formula in words.
+    pub words: String,
+}
+
+/// What one kind of request takes.
+struct Demand {
+    /// Time of the member that is loaded most.
+    busiest_s: f64,
+    /// Member I/Os that wait for each other.
+    steps: f64,
+    formula: String,
+}
+
+impl Question {
+    fn row_bytes(&self) -> u64 {
+        u64::from(self.chunk_bytes) * u64::from(self.members.saturating_sub(1))
+    }
+
+    /// Whether a request never crosses a chunk's border.
+    fn is_inside_chunk(&self) -> bool {
+        self.chunk_bytes.is_multiple_of(self.block_bytes)
+    }
+
+    /// Whole chunks per request, if requests are whole chunks and never cross a row's border.
+    fn whole_chunks(&self) -> Option<u64> {
+        let fits = self.block_bytes.is_multiple_of(self.chunk_bytes)
+            && self.row_bytes().is_multiple_of(u64::from(self.block_bytes));
+        fits.then(|| u64::from(self.block_bytes / self.chunk_bytes))
+    }
+
+    /// Whether writes are, or can be merged into, full stripes.
+    fn writes_full_stripes(&self) -> bool {
+        let reach = u64::from(self.block_bytes) * u64::from(self.stream_depth);
+        let whole_rows = u64::from(self.block_bytes).is_multiple_of(self.row_bytes());
+        whole_rows || (!self.workload.random && reach >= self.row_bytes())
+    }
+}
+
+/// The limit that members of this speed set.
+pub(super) fn roofline(question: &Question, speed: &MemberSpeed) -> Roofline {
+    let reads = f64::from(question.workload.read_percent) / 100.0;
+    let kinds = [(reads, read_demand(question, speed)), (1.0 - reads, write_demand(question, speed))];
+    let (mut busiest_s, mut steps, mut formulas) = (0.0, 0.0, Vec::new());
+    for (share, demand) in kinds.into_iter().filter(|(share, _)| *share > 0.0) {
+        let demand = match demand {
+            Ok(demand) => demand,
+            Err(words) => return Roofline { iops: None, words },
+        };
+        busiest_s += share * demand.busiest_s;
+        steps += share * demand.steps;
+        formulas.push(demand.formula);
+    }
+    let latency_s = speed.latency.0 as f64 / 1e9;
+    let by_depth = (latency_s > 0.0).then(|| f64::from(question.queue_depth) / (steps * latency_s));
+    let by_members = (busiest_s > 0.0).then(|| 1.0 / busiest_s);
+    match (by_members, by_depth) {
+        (None, None) => Roofline { iops: None, words: "not limited by members".to_owned() },
+        (members, Some(depth)) if members.is_none_or(|members| depth < members) => {
+            let words = format!(
+                "queue depth / ({steps:.2} steps x latency), depth {} and latency {} us",
+                question.queue_depth,
+                speed.latency.0 as f64 / 1e3
+            );
+            Roofline { iops: Some(depth), words }
+        }
+        (members, _) => {
+            Roofline { iops: members, words: words(question, speed, &formulas, reads) }
+        }
+    }
+}
+
+fn words(question: &Question, speed: &MemberSpeed, formulas: &[String], reads: f64) -> String {
+    let formula = match formulas {
+        [reading, writing] => format!("1 / ({reads:.2} / [{reading}] + {:.2} / [{writing}])", 1.0 - reads),
+        _ => formulas.concat(),
+    };
+    let piece_bytes = u64::from(question.block_bytes.min(question.chunk_bytes));
+    let rate = |name: &str, cost: Cost| {
+        let seconds = cost.seconds(piece_bytes);
+        if seconds > 0.0 { format!("{name} = {:.0}/s", 1.0 / seconds) } else { format!("{name} unlimited") }
+    };
+    format!(
+        "{formula} with N = {}, {}, {} at {} bytes",
+        question.members,
+        rate("R", speed.read),
+        rate("W", speed.write),
+        piece_bytes
+    )
+}
+
+fn read_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, String> {
+    let members = f64::from(question.members);
+    let bytes = u64::from(question.block_bytes);
+    let pieces = (bytes.div_ceil(u64::from(question.chunk_bytes))) as f64;
+    let read_s = pieces * speed.read.seconds(bytes.min(u64::from(question.chunk_bytes)));
+    let (busiest_s, formula) = match (question.degraded, question.level) {
+        (false, _) => (read_s / members, "N x R"),
+        (true, Level::Raid1) => (read_s / (members - 1.0), "(N - 1) x R"),
+        (true, Level::Raid10) => {
+            (read_s * 2.0 / members, "N x R / 2, the lost member's partner serves two shares")
+        }
+        (true, Level::Raid5) if question.is_inside_chunk() => {
+            (read_s * 2.0 / members, "N x R / 2, one read in N takes N - 1 members")
+        }
+        (true, Level::Raid5) if bytes.is_multiple_of(question.row_bytes()) => {
+            (read_s / (members - 1.0), "(N - 1) x R, each row read once from every member left")
+        }
+        (true, _) => return Err(no_formula(question, "degraded reads")),
+    };
+    // N x R counts member I/Os; a request of several chunks takes several.
+    Ok(Demand { busiest_s, steps: 1.0, formula: per_request(formula, pieces) })
+}
+
+fn write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, String> {
+    if question.level == Level::Raid5 {
+        return parity_write_demand(question, speed);
+    }
+    let members = f64::from(question.members);
+    let bytes = u64::from(question.block_bytes);
+    let mirrored = question.level == Level::Raid1;
+    let chunk_bytes = if mirrored { bytes } else { u64::from(question.chunk_bytes) };
+    let pieces = bytes.div_ceil(chunk_bytes) as f64;
+    let write_s = pieces * speed.write.seconds(bytes.min(chunk_bytes));
+    let (busiest_s, formula) = match question.level {
+        Level::Raid1 => (write_s, "W, every member writes everything"),
+        Level::Raid10 => (write_s * 2.0 / members, "N x W / 2"),
+        Level::Raid0 | Level::Raid5 => (write_s / members, "N x W"),
+    };
+    Ok(Demand { busiest_s, steps: 1.0, formula: per_request(formula, pieces) })
+}
+
+fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, String> {
+    let members = f64::from(question.members);
+    let read_s = |bytes: u32| speed.read.seconds(u64::from(bytes));
+    let write_s = |bytes: u32| speed.write.seconds(u64::from(bytes));
+    let (chunk, block) = (question.chunk_bytes, question.block_bytes);
+    if question.writes_full_stripes() {
+        let rows = f64::from(block) / question.row_bytes() as f64;
+        let formula = "(N - 1) x B, full stripes, B = W x chunk".to_owned();
+        return Ok(Demand { busiest_s: rows * write_s(chunk), steps: 1.0, formula });
+    }
+    let (busiest_s, formula) = if question.degraded {
+        if !question.is_inside_chunk() {
+            return Err(no_formula(question, "degraded writes"));
+        }
+        return Ok(lost_parity_write(members, read_s(block), write_s(block)));
+    } else if question.is_inside_chunk() && question.members == 3 {
+        ((read_s(block) + 2.0 * write_s(block)) / members, "N / (1/R + 2/W)".to_owned())
+    } else if question.is_inside_chunk() {
+        (2.0 * (read_s(block) + write_s(block)) / members, "N / (2/R + 2/W)".to_owned())
+    } else if let Some(chunks) = question.whole_chunks() {
+        let reads = (chunks + 1).min(u64::from(question.members) - 1 - chunks);
+        let writes = chunks + 1;
+        let busiest_s = (reads as f64 * read_s(chunk) + writes as f64 * write_s(chunk)) / members;
+        (busiest_s, format!("N / ({reads}/R + {writes}/W)"))
+    } else {
+        return Err(no_formula(question, "writes"));
+    };
+    Ok(Demand { busiest_s, steps: 2.0, formula })
+}
+
+/// A write inside a chunk with one slot lost. Of N rows the lost slot holds the parity of one: one write.
+/// In one the chunk itself: the N - 2 others are read and parity is written. In the N - 2 others
+/// something else: two reads and two writes. N - 1 members share that.
+fn lost_parity_write(members: f64, read_s: f64, write_s: f64) -> Demand {
+    let others = members - 2.0;
+    let reads = (others + 2.0 * others) / members;
+    let writes = (1.0 + 1.0 + 2.0 * others) / members;
+    Demand {
+        busiest_s: (reads * read_s + writes * write_s) / (members - 1.0),
+        steps: 1.0 + (members - 1.0) / members,
+        formula: "(N - 1) / ((3(N - 2)/R + (2N - 2)/W) / N)".to_owned(),
+    }
+}
+
+fn per_request(formula: &str, pieces: f64) -> String {
+    if pieces > 1.0 { format!("{formula}, {pieces} chunks a request") } else { formula.to_owned() }
+}
+
+fn no_formula(question: &Question, what: &str) -> String {
+    format!(
+        "no simple formula for {what} of {} bytes in chunks of {} bytes; give --bs that divides the \
+         chunk, or whole rows",
+        question.block_bytes, question.chunk_bytes
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READS: f64 = 50_000.0;
+    const WRITES: f64 = 20_000.0;
+
+    fn speed() -> MemberSpeed {
+        let limits = Limits { read_iops: Some(50_000), write_iops: Some(20_000), ..Limits::default() };
+        MemberSpeed::of(&limits)
+    }
+
+    fn question(level: Level, members: u8, read_percent: u8) -> Question {
+        Question {
+            level,
+            members,
+            chunk_bytes: 65_536,
+            degraded: false,
+            workload: Workload { read_percent, random: true },
+            block_bytes: 4096,
+            stream_depth: 128,
+            queue_depth: 128,
+        }
+    }
+
+    fn assert_limit(question: &Question, expected: f64) {
+        let found = roofline(question, &speed());
+        let iops = found.iops.expect("limited");
+        assert!((iops / expected - 1.0).abs() < 1e-9, "{iops} is not {expected}: {}", found.words);
+    }
+
+    #[test]
+    fn the_classic_formulas() {
+        for level in [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5] {
+            assert_limit(&question(level, 4, 100), 4.0 * READS);
+        }
+        assert_limit(&question(Level::Raid0, 5, 0), 5.0 * WRITES);
+        assert_limit(&question(Level::Raid1, 3, 0), WRITES);
+        assert_limit(&question(Level::Raid10, 6, 0), 3.0 * WRITES);
+        assert_limit(&question(Level::Raid5, 4, 0), 4.0 / (2.0 / READS + 2.0 / WRITES));
+        assert_limit(&question(Level::Raid5, 3, 0), 3.0 / (1.0 / READS + 2.0 / WRITES));
+    }
+
+    #[test]
+    fn full_stripes_move_all_but_one_member_of_bandwidth() {
+        let bandwidth = WRITES * 4096.0;
+        let row = 3.0 * 65_536.0;
+        let whole = Question { block_bytes: 3 * 65_536, ..question(Level::Raid5, 4, 0) };
+        assert_limit(&whole, 3.0 * bandwidth / row);
+        let workload = Workload { read_percent: 0, random: false };
+        let merged = Question { workload, ..question(Level::Raid5, 4, 0) };
+        assert_limit(&merged, 3.0 * bandwidth / 4096.0);
+        let shallow = Question { stream_depth: 8, ..merged };
+        assert_limit(&shallow, 4.0 / (2.0 / READS + 2.0 / WRITES));
+        let lost = Question { degraded: true, ..whole };
+        assert_limit(&lost, 3.0 * bandwidth / row);
+    }
+
+    #[test]
+    fn part_stripes_of_whole_chunks() {
+        // Four of five data chunks: one read instead of five.
+        let (reads, writes) = (READS / 16.0, WRITES / 16.0);
+        let most = Question { block_bytes: 5 * 65_536, ..question(Level::Raid5, 11, 0) };
+        assert_limit(&most, 11.0 / (5.0 / reads + 6.0 / writes));
+        let odd = Question { block_bytes: 3 * 65_536, ..question(Level::Raid5, 6, 0) };
+        let found = roofline(&odd, &speed());
+        assert_eq!(found.iops, None);
+        assert!(found.words.starts_with("no simple formula for writes of 196608"), "{}", found.words);
+    }
+
+    #[test]
+    fn degraded() {
+        let lost = |level, members, read_percent| Question {
+            degraded: true,
+            ..question(level, members, read_percent)
+        };
+        assert_limit(&lost(Level::Raid5, 4, 100), 2.0 * READS);
+        assert_limit(&lost(Level::Raid10, 4, 100), 2.0 * READS);
+        assert_limit(&lost(Level::Raid1, 3, 100), 2.0 * READS);
+        assert_limit(&lost(Level::Raid1, 2, 0), WRITES);
+        assert_limit(&lost(Level::Raid10, 4, 0), 2.0 * WRITES);
+        let expected = 3.0 / ((6.0 / READS + 6.0 / WRITES) / 4.0);
+        assert_limit(&lost(Level::Raid5, 4, 0), expected);
+    }
+
+    #[test]
+    fn mixes_add_up_by_time() {
+        let (reads, writes) = (4.0 * READS, 4.0 / (2.0 / READS + 2.0 / WRITES));
+        assert_limit(&question(Level::Raid5, 4, 70), 1.0 / (0.7 / reads + 0.3 / writes));
+    }
+
+    #[test]
+    fn bytes_limit_where_they_cost_more_than_count() {
+        let limits = Limits {
+            read_iops: Some(1_000_000),
+            bandwidth_bytes_per_second: Some(1 << 30),
+            ..Limits::default()
+        };
+        let large = Question { block_bytes: 65_536, ..question(Level::Raid0, 2, 100) };
+        let found = roofline(&large, &MemberSpeed::of(&limits));
+        assert_eq!(found.iops.map(f64::round), Some(2.0 * 16_384.0));
+        let measured = MemberSpeed { read: Cost::measured(4096, READS), ..MemberSpeed::default() };
+        let found = roofline(&question(Level::Raid0, 2, 100), &measured);
+        assert_eq!(found.iops.map(f64::round), Some(2.0 * READS));
+    }
+
+    #[test]
+    fn unlimited_members_and_latency() {
+        let free = roofline(&question(Level::Raid5, 4, 0), &MemberSpeed::default());
+        assert_eq!(free, Roofline { iops: None, words: "not limited by members".to_owned() });
+        let slow = MemberSpeed { latency: Nanos(80_000), ..MemberSpeed::default() };
+        let single = Question { queue_depth: 1, ..question(Level::Raid5, 4, 0) };
+        assert_eq!(roofline(&single, &slow).iops.map(f64::round), Some(6250.0));
+    }
+
+    #[test]
+    fn the_words_show_formula_and_figures() {
+        let found = roofline(&question(Level::Raid5, 4, 70), &speed());
+        assert_eq!(
+            found.words,
+            "1 / (0.70 / [N x R] + 0.30 / [N / (2/R + 2/W)]) with N = 4, R = 50000/s, W = 20000/s at \
+             4096 bytes"
+        );
+    }
+}
