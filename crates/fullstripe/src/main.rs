@@ -19,11 +19,14 @@ struct Cli {
 enum Command {
     /// Measure the engine in this process, on fresh members.
     Bench(bench::BenchArgs),
+    /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
+    Serve(serve::ServeArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Bench(args) => bench::run(&args),
+        Command::Serve(args) => serve::run(&args),
     };
     match result {
         Ok(code) => code,

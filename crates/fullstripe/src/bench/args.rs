@@ -155,7 +155,13 @@ impl Config {
     ///
     /// One sentence about the first thing that is impossible.
     pub fn check(&self) -> anyhow::Result<()> {
-        let Config { block_bytes, queue_depth, shards, count, .. } = *self;
+        let Config {
+            block_bytes,
+            queue_depth,
+            shards,
+            count,
+            ..
+        } = *self;
         ensure!(
             block_bytes > 0 && block_bytes.is_multiple_of(512) && block_bytes <= BLOCK_BYTES_MAX,
             "--bs {block_bytes} is impossible; give a multiple of 512 bytes up to 32m"
@@ -237,19 +243,28 @@ fn parse_level(text: &str) -> Result<Level, String> {
 }
 
 fn parse_workload(text: &str) -> Result<Workload, String> {
-    let workload = |read_percent, random| Ok(Workload { read_percent, random });
+    let workload = |read_percent, random| {
+        Ok(Workload {
+            read_percent,
+            random,
+        })
+    };
     match text {
         "randread" => workload(100, true),
         "randwrite" => workload(0, true),
         "read" => workload(100, false),
         "write" => workload(0, false),
         _ => {
-            let percent = text.strip_prefix("rw:").and_then(|percent| percent.parse().ok());
+            let percent = text
+                .strip_prefix("rw:")
+                .and_then(|percent| percent.parse().ok());
             match percent.filter(|&percent| percent <= 100) {
                 Some(percent) => workload(percent, true),
-                None => Err("give randread, randwrite, read, write, or rw: and the percentage of \
+                None => Err(
+                    "give randread, randwrite, read, write, or rw: and the percentage of \
                              reads, like rw:70"
-                    .to_owned()),
+                        .to_owned(),
+                ),
             }
         }
     }
@@ -270,15 +285,20 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         _ => None,
     };
     let number: Option<u64> = number.parse().ok();
-    let ms = number.zip(unit_ms).and_then(|(number, unit_ms)| number.checked_mul(unit_ms));
-    ms.map(Duration::from_millis).ok_or_else(|| "give a time like 500ms, 5s or 2m".to_owned())
+    let ms = number
+        .zip(unit_ms)
+        .and_then(|(number, unit_ms)| number.checked_mul(unit_ms));
+    ms.map(Duration::from_millis)
+        .ok_or_else(|| "give a time like 500ms, 5s or 2m".to_owned())
 }
 
 fn parse_wait(text: &str) -> Result<Wait, String> {
     match text {
         "sleep" => Ok(Wait::Sleep),
         "spin" => Ok(Wait::Spin),
-        "hybrid" => Ok(Wait::Hybrid { spin_ns: HYBRID_SPIN_NS }),
+        "hybrid" => Ok(Wait::Hybrid {
+            spin_ns: HYBRID_SPIN_NS,
+        }),
         _ => Err("give sleep, spin or hybrid".to_owned()),
     }
 }
@@ -306,11 +326,20 @@ mod tests {
                     --shards 2 --failed 3 --chunk 128k --time 2m --wait spin --json";
         let config = config(line).unwrap();
         assert_eq!(config.level, Level::Raid5);
-        assert_eq!(config.workload, Workload { read_percent: 70, random: true });
+        assert_eq!(
+            config.workload,
+            Workload {
+                read_percent: 70,
+                random: true
+            }
+        );
         assert_eq!((config.block_bytes, config.chunk_bytes), (8192, 131_072));
         assert_eq!([0, 1].map(|shard| config.shard_queue_depth(shard)), [5, 4]);
         assert_eq!(config.failed, Some(3));
-        assert_eq!((config.time, config.wait), (Duration::from_secs(120), Wait::Spin));
+        assert_eq!(
+            (config.time, config.wait),
+            (Duration::from_secs(120), Wait::Spin)
+        );
     }
 
     #[test]
@@ -331,23 +360,74 @@ mod tests {
     #[test]
     fn what_is_impossible_is_said_in_one_sentence() {
         for (line, wanted) in [
-            ("--level 6 --member ram:1m --count 4", "no such level; give 0, 1, 5 or 10"),
-            ("--level 0 --member rum --count 2", "one path for 2 members; write {} where"),
-            ("--level 0 --member ram:x --count 2", "--member: member \"ram:x\": ram: cannot be"),
-            ("--level 0 --member ram:1m --count 0", "--count 0 is impossible; give 1 to 64"),
-            ("--level 0 --member ram:1m --count 65", "--count 65 is impossible"),
-            ("--level 0 --member ram:1m --count 2 --bs 1000", "--bs 1000 is impossible; give a"),
-            ("--level 0 --member ram:1m --count 2 --bs 64m", "multiple of 512 bytes up to 32m"),
-            ("--level 0 --member ram:1m --count 2 --bs 0", "give bytes, or a number"),
-            ("--level 0 --member ram:1m --count 2 --qd 0", "--qd 0 is impossible; give 1 to"),
-            ("--level 0 --member ram:1m --count 2 --qd 1 --shards 2", "a shard without requests"),
-            ("--level 0 --member ram:1m --count 2 --qd 9999 --bs 4m", "8 GiB of payload; lower"),
-            ("--level 0 --member ram:1m --count 2 --shards 5", "--shards 5 is impossible"),
-            ("--level 5 --member ram:1m --count 3 --failed 3", "names no slot of 3 members"),
-            ("--level 0 --member ram:1m --count 2 --time 1ms", "give 50ms to 1h"),
-            ("--level 0 --member ram:1m --count 2 --time x", "give a time like 500ms"),
-            ("--level 0 --member ram:1m --count 2 --rw rw:101", "give randread, randwrite"),
-            ("--level 0 --member ram:1m --count 2 --wait nap", "give sleep, spin or hybrid"),
+            (
+                "--level 6 --member ram:1m --count 4",
+                "no such level; give 0, 1, 5 or 10",
+            ),
+            (
+                "--level 0 --member rum --count 2",
+                "one path for 2 members; write {} where",
+            ),
+            (
+                "--level 0 --member ram:x --count 2",
+                "--member: member \"ram:x\": ram: cannot be",
+            ),
+            (
+                "--level 0 --member ram:1m --count 0",
+                "--count 0 is impossible; give 1 to 64",
+            ),
+            (
+                "--level 0 --member ram:1m --count 65",
+                "--count 65 is impossible",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --bs 1000",
+                "--bs 1000 is impossible; give a",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --bs 64m",
+                "multiple of 512 bytes up to 32m",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --bs 0",
+                "give bytes, or a number",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --qd 0",
+                "--qd 0 is impossible; give 1 to",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --qd 1 --shards 2",
+                "a shard without requests",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --qd 9999 --bs 4m",
+                "8 GiB of payload; lower",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --shards 5",
+                "--shards 5 is impossible",
+            ),
+            (
+                "--level 5 --member ram:1m --count 3 --failed 3",
+                "names no slot of 3 members",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --time 1ms",
+                "give 50ms to 1h",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --time x",
+                "give a time like 500ms",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --rw rw:101",
+                "give randread, randwrite",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --wait nap",
+                "give sleep, spin or hybrid",
+            ),
         ] {
             let message = config(line).unwrap_err();
             assert!(message.contains(wanted), "{line}: {message}");

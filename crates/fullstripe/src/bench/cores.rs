@@ -7,10 +7,18 @@ use rustix::time::{ClockId, clock_gettime};
 /// usually serves the machine's interrupts. Empty when there are fewer than threads; the scheduler
 /// places them then.
 pub(super) fn choose(threads: u8) -> Vec<usize> {
-    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
-    let cores = (0..CpuSet::MAX_CPU).rev().filter(|&core| allowed.is_set(core));
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    let cores = (0..CpuSet::MAX_CPU)
+        .rev()
+        .filter(|&core| allowed.is_set(core));
     let chosen: Vec<usize> = cores.take(usize::from(threads)).collect();
-    if chosen.len() == usize::from(threads) { chosen } else { Vec::new() }
+    if chosen.len() == usize::from(threads) {
+        chosen
+    } else {
+        Vec::new()
+    }
 }
 
 /// Keeps the calling thread on a core. What the system refuses costs accuracy, not truth.

@@ -41,7 +41,11 @@ pub(super) struct Region {
 impl Region {
     /// All of `size_bytes`, in whole requests.
     pub fn whole(size_bytes: u64, block_bytes: u32) -> Region {
-        Region { start_bytes: 0, blocks: size_bytes / u64::from(block_bytes), block_bytes }
+        Region {
+            start_bytes: 0,
+            blocks: size_bytes / u64::from(block_bytes),
+            block_bytes,
+        }
     }
 
     /// The part of shard `index` of `count`: for random requests everything, for sequential ones an
@@ -52,7 +56,11 @@ impl Region {
         }
         let blocks = (self.blocks / u64::from(count)).max(1);
         let first = (blocks * u64::from(index)).min(self.blocks - 1);
-        Region { start_bytes: first * u64::from(self.block_bytes), blocks, ..self }
+        Region {
+            start_bytes: first * u64::from(self.block_bytes),
+            blocks,
+            ..self
+        }
     }
 }
 
@@ -127,7 +135,10 @@ impl Load {
                 let length = (region.block_bytes - from).min(RANDOM_BYTES as u32) as usize;
                 pool.arena().write(buffer.at(from), &content[..length]);
             }
-            slots.push(Slot { buffer, issued: Nanos(0) });
+            slots.push(Slot {
+                buffer,
+                issued: Nanos(0),
+            });
         }
         Some(Load {
             workload,
@@ -190,7 +201,11 @@ impl Load {
             self.random.below(self.region.blocks)
         } else {
             let block = self.next_block;
-            self.next_block = if block + 1 == self.region.blocks { 0 } else { block + 1 };
+            self.next_block = if block + 1 == self.region.blocks {
+                0
+            } else {
+                block + 1
+            };
             block
         };
         let read = match self.workload.read_percent {
@@ -201,7 +216,11 @@ impl Load {
         Request {
             tag: u64::from(tag),
             volume: VolumeId(0),
-            operation: if read { Operation::Read } else { Operation::Write },
+            operation: if read {
+                Operation::Read
+            } else {
+                Operation::Write
+            },
             fua: false,
             offset_bytes: self.region.start_bytes + block * u64::from(self.region.block_bytes),
             length_bytes: self.region.block_bytes,
@@ -303,7 +322,11 @@ mod tests {
     use drives::arena::{Arena, ArenaOptions};
 
     fn load(workload: Workload, region: Region, depth: u32) -> Load {
-        let options = ArenaOptions { length_bytes: 1 << 21, prefault: false, lock: false };
+        let options = ArenaOptions {
+            length_bytes: 1 << 21,
+            prefault: false,
+            lock: false,
+        };
         let mut pool = Pool::divide(&Arena::new(options).unwrap(), 1).remove(0);
         Load::new(workload, region, depth, &mut pool, 7).unwrap()
     }
@@ -318,24 +341,36 @@ mod tests {
 
     #[test]
     fn the_depth_is_kept_and_latency_is_issue_to_notice() {
-        let workload = Workload { read_percent: 100, random: false };
+        let workload = Workload {
+            read_percent: 100,
+            random: false,
+        };
         let mut load = load(workload, Region::whole(40_960, 4096), 4);
         let mut inputs = Vec::new();
         load.issue(Nanos(1000), &mut inputs);
         let first = requests(&mut inputs);
-        let offsets: Vec<u64> = first.iter().map(|request| request.offset_bytes / 4096).collect();
+        let offsets: Vec<u64> = first
+            .iter()
+            .map(|request| request.offset_bytes / 4096)
+            .collect();
         assert_eq!(offsets, [0, 1, 2, 3]);
         assert_eq!(load.outstanding(), 4);
         load.reset_latency();
         for request in &first[..2] {
-            load.answered(Completion { tag: request.tag, result: Ok(()) });
+            load.answered(Completion {
+                tag: request.tag,
+                result: Ok(()),
+            });
         }
         load.issue(Nanos(1500), &mut inputs);
         assert_eq!(requests(&mut inputs).len(), 2);
         assert_eq!((load.outstanding(), load.completed()), (4, 6));
         assert_eq!((load.latency().len(), load.latency().max()), (2, 500));
         load.stop();
-        load.answered(Completion { tag: 3, result: Err(Failure::Stopping) });
+        load.answered(Completion {
+            tag: 3,
+            result: Err(Failure::Stopping),
+        });
         load.issue(Nanos(2000), &mut inputs);
         assert!(inputs.is_empty());
         assert_eq!(load.failure(), Some(Failure::Stopping));
@@ -343,19 +378,27 @@ mod tests {
 
     #[test]
     fn sequential_shards_have_a_stream_each_and_wrap() {
-        let workload = Workload { read_percent: 0, random: false };
+        let workload = Workload {
+            read_percent: 0,
+            random: false,
+        };
         let region = Region::whole(8 * 4096, 4096).part(workload, 1, 2);
         let mut load = load(workload, region, 5);
         let mut inputs = Vec::new();
         load.issue(Nanos(1), &mut inputs);
-        let offsets: Vec<u64> =
-            requests(&mut inputs).iter().map(|request| request.offset_bytes / 4096).collect();
+        let offsets: Vec<u64> = requests(&mut inputs)
+            .iter()
+            .map(|request| request.offset_bytes / 4096)
+            .collect();
         assert_eq!(offsets, [4, 5, 6, 7, 4]);
     }
 
     #[test]
     fn random_requests_are_aligned_spread_and_mixed() {
-        let workload = Workload { read_percent: 70, random: true };
+        let workload = Workload {
+            read_percent: 70,
+            random: true,
+        };
         let mut load = load(workload, Region::whole(1 << 30, 8192), 64);
         let mut inputs = Vec::new();
         let (mut reads, mut low) = (0, 0);
@@ -366,10 +409,16 @@ mod tests {
                 assert!(request.offset_bytes + 8192 <= 1 << 30);
                 reads += u32::from(request.operation == Operation::Read);
                 low += u32::from(request.offset_bytes < 1 << 29);
-                load.answered(Completion { tag: request.tag, result: Ok(()) });
+                load.answered(Completion {
+                    tag: request.tag,
+                    result: Ok(()),
+                });
             }
         }
         assert!((4200..4760).contains(&reads), "{reads} of 6400 are reads");
-        assert!((3000..3400).contains(&low), "{low} of 6400 in the lower half");
+        assert!(
+            (3000..3400).contains(&low),
+            "{low} of 6400 in the lower half"
+        );
     }
 }

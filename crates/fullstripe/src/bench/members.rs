@@ -54,7 +54,11 @@ impl Members {
         let mut drives = Vec::new();
         let mut notes = Vec::new();
         for index in 0..config.count {
-            let drive = if config.failed == Some(index) { None } else { Some(open(config, index)?) };
+            let drive = if config.failed == Some(index) {
+                None
+            } else {
+                Some(open(config, index)?)
+            };
             notes.extend(drive.iter().flat_map(|drive| drive.notes().to_vec()));
             drives.push(drive);
         }
@@ -65,7 +69,14 @@ impl Members {
         };
         let geometry = geometry(config, &drives)?;
         let limits = first.limits;
-        Ok(Members { drives, bare, geometry, limits, hardware, notes })
+        Ok(Members {
+            drives,
+            bare,
+            geometry,
+            limits,
+            hardware,
+            notes,
+        })
     }
 
     /// The record of a container that holds this array and nothing else.
@@ -88,6 +99,7 @@ impl Members {
             dirty: false,
             slots: slots.collect(),
             sync: None,
+            then_resync: false,
         };
         Record {
             generation: 1,
@@ -157,8 +169,15 @@ fn fill(drive: &Drive) -> anyhow::Result<()> {
 
 fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Geometry> {
     let present = || drives.iter().flatten();
-    let room = present().map(|drive| reserve_from(drive)).min().unwrap_or(0);
-    let row = if config.level == Level::Raid1 { MIRROR_ROW_BYTES } else { config.chunk_bytes };
+    let room = present()
+        .map(|drive| reserve_from(drive))
+        .min()
+        .unwrap_or(0);
+    let row = if config.level == Level::Raid1 {
+        MIRROR_ROW_BYTES
+    } else {
+        config.chunk_bytes
+    };
     let mut shape = Geometry {
         level: config.level,
         members: config.count,
@@ -166,7 +185,10 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
         start_bytes: 0,
         component_bytes: room - room % u64::from(row.max(1)),
         size_bytes: 0,
-        block_bytes: present().map(|drive| drive.sector_bytes()).max().unwrap_or(512),
+        block_bytes: present()
+            .map(|drive| drive.sector_bytes())
+            .max()
+            .unwrap_or(512),
     };
     // RAID 10 and 5 have less than one data member below their least count, which `new` refuses.
     let data_members = match shape.level {
@@ -188,7 +210,11 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
         shape.block_bytes
     );
     let shape = Geometry::new(shape).map_err(|error| {
-        anyhow::anyhow!("no {} of {} such members: {error}", config.level, config.count)
+        anyhow::anyhow!(
+            "no {} of {} such members: {error}",
+            config.level,
+            config.count
+        )
     })?;
     if let Some(failed) = config.failed {
         let present = engine::units::SlotSet::all(config.count).without(Slot(failed));
@@ -203,7 +229,9 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
 
 /// RAM members that do not fit into memory would end the process without a word.
 fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
-    let Target::Ram { size_bytes } = target else { return Ok(()) };
+    let Target::Ram { size_bytes } = target else {
+        return Ok(());
+    };
     let wanted = size_bytes.saturating_mul(u64::from(config.count) + 1);
     let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
     let available = text
@@ -238,7 +266,10 @@ mod tests {
             level,
             member: member.to_owned(),
             count,
-            workload: Workload { read_percent: 100, random: true },
+            workload: Workload {
+                read_percent: 100,
+                random: true,
+            },
             block_bytes: 4096,
             queue_depth: 4,
             shards: 1,
@@ -259,11 +290,20 @@ mod tests {
 
     #[test]
     fn the_record_leaves_out_the_missing_slot() {
-        let config = Config { failed: Some(1), ..config(Level::Raid5, "null:64m", 3) };
+        let config = Config {
+            failed: Some(1),
+            ..config(Level::Raid5, "null:64m", 3)
+        };
         let members = Members::open(&config).unwrap();
         let record = members.record();
         assert_eq!(record.members[1].state, MemberState::Absent);
-        assert_eq!(record.volumes[0].slots[1], SlotRecord { member: None, current: false });
+        assert_eq!(
+            record.volumes[0].slots[1],
+            SlotRecord {
+                member: None,
+                current: false
+            }
+        );
         assert_eq!(members.geometry.component_bytes, 63 << 20);
         let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record);
         assert_eq!((offset_bytes, bytes.len()), (63 << 20, 4096));
@@ -273,22 +313,49 @@ mod tests {
     #[test]
     fn impossible_arrays_are_refused() {
         for (config, wanted) in [
-            (config(Level::Raid5, "null:64m", 2), "no RAID 5 of 2 such members: wrong number"),
-            (config(Level::Raid10, "null:64m", 1), "no RAID 10 of 1 such members"),
-            (config(Level::Raid1, "null:64m", 1), "no RAID 1 of 1 such members"),
-            (config(Level::Raid0, "null:1m", 2), "--member null:1m is too small: behind"),
-            (config(Level::Raid0, "ram:512k", 2), "--member ram:512k is too small"),
-            (config(Level::Raid0, "ram:999g", 64), "give a smaller ram: size, or null:"),
             (
-                Config { chunk_bytes: 5000, ..config(Level::Raid0, "null:64m", 2) },
+                config(Level::Raid5, "null:64m", 2),
+                "no RAID 5 of 2 such members: wrong number",
+            ),
+            (
+                config(Level::Raid10, "null:64m", 1),
+                "no RAID 10 of 1 such members",
+            ),
+            (
+                config(Level::Raid1, "null:64m", 1),
+                "no RAID 1 of 1 such members",
+            ),
+            (
+                config(Level::Raid0, "null:1m", 2),
+                "--member null:1m is too small: behind",
+            ),
+            (
+                config(Level::Raid0, "ram:512k", 2),
+                "--member ram:512k is too small",
+            ),
+            (
+                config(Level::Raid0, "ram:999g", 64),
+                "give a smaller ram: size, or null:",
+            ),
+            (
+                Config {
+                    chunk_bytes: 5000,
+                    ..config(Level::Raid0, "null:64m", 2)
+                },
                 "the chunk must be a power of two",
             ),
             (
-                Config { block_bytes: 512, ..config(Level::Raid0, "null:64m,sector=4096", 2) },
+                Config {
+                    block_bytes: 512,
+                    ..config(Level::Raid0, "null:64m,sector=4096", 2)
+                },
                 "--bs 512 is no multiple of the members' sectors of 4096 bytes",
             ),
             (
-                Config { failed: Some(0), ..config(Level::Raid0, "null:64m", 2) },
+                Config {
+                    failed: Some(0),
+                    ..config(Level::Raid0, "null:64m", 2)
+                },
                 "RAID 0 does not survive the loss of a member",
             ),
         ] {

@@ -11,22 +11,23 @@
 //! allow, by the formula that it also prints.
 //!
 //! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives, [`run`]
-//! measures, [`outcome`] boils it down, [`report`] prints it.
+//! lets [`array`], [`bare`] member and generator take turns, each for a [`window`] of time, [`outcome`] boils it down, [`report`] prints it.
 
-mod args;
+pub(crate) mod args;
+mod array;
+mod bare;
 mod cores;
 mod generator;
 mod members;
-mod outcome;
+pub(crate) mod outcome;
 mod report;
 mod roofline;
 mod run;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use args::BenchArgs;
-pub(crate) use args::{Config, Workload};
-pub(crate) use outcome::Outcome;
 pub(crate) use run::measure;
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! From samples to figures: medians over the rounds, sums over the shards, and what follows from both.
 
 use super::args::Config;
+use super::args::Workload;
 use super::generator::histogram;
 use super::members::Members;
 use super::roofline::{Cost, MemberSpeed, Question, Roofline, roofline};
-use super::args::Workload;
 use anyhow::Context;
 use engine::stats::Stats;
 use hdrhistogram::Histogram;
@@ -26,7 +26,12 @@ impl Counters {
 
     pub(super) fn since(&self, earlier: &Counters) -> Counters {
         let before = |name| earlier.0.get(name).copied().unwrap_or(0);
-        Counters(self.0.iter().map(|(&name, &count)| (name, count - before(name))).collect())
+        Counters(
+            self.0
+                .iter()
+                .map(|(&name, &count)| (name, count - before(name)))
+                .collect(),
+        )
     }
 
     fn add(&mut self, other: &Counters) {
@@ -82,10 +87,21 @@ pub(crate) struct Rates {
 
 impl Rates {
     fn of(samples: &[&Sample], block_bytes: u32) -> Rates {
-        let iops: f64 = samples.iter().map(|sample| sample.requests as f64 / sample.seconds).sum();
-        let cores: f64 = samples.iter().map(|sample| sample.processor_s / sample.seconds).sum();
+        let iops: f64 = samples
+            .iter()
+            .map(|sample| sample.requests as f64 / sample.seconds)
+            .sum();
+        let cores: f64 = samples
+            .iter()
+            .map(|sample| sample.processor_s / sample.seconds)
+            .sum();
         let ns_per_io = if iops > 0.0 { cores * 1e9 / iops } else { 0.0 };
-        Rates { iops, bytes_per_s: iops * f64::from(block_bytes), ns_per_io, cores }
+        Rates {
+            iops,
+            bytes_per_s: iops * f64::from(block_bytes),
+            ns_per_io,
+            cores,
+        }
     }
 
     fn median(rates: &[Rates]) -> Rates {
@@ -188,12 +204,18 @@ impl Outcome {
         setting: Setting,
     ) -> anyhow::Result<Outcome> {
         let rates = |of: fn(&Round) -> Vec<&Sample>| -> Vec<Rates> {
-            rounds.iter().map(|round| Rates::of(&of(round), config.block_bytes)).collect()
+            rounds
+                .iter()
+                .map(|round| Rates::of(&of(round), config.block_bytes))
+                .collect()
         };
         let arrays = rates(|round| round.array.iter().collect());
         let bares = rates(|round| vec![&round.bare]);
         let array = Rates::median(&arrays);
-        let difference = arrays.iter().zip(&bares).map(|(array, bare)| array.ns_per_io - bare.ns_per_io);
+        let difference = arrays
+            .iter()
+            .zip(&bares)
+            .map(|(array, bare)| array.ns_per_io - bare.ns_per_io);
         let mut notes = members.notes.clone();
         let speed = speed(config, members, calibrations, rounds, &mut notes);
         let limit = limit(config, speed);
@@ -203,7 +225,9 @@ impl Outcome {
         for sample in rounds.iter().flat_map(|round| &round.array) {
             stats.add(&sample.counters);
             requests += sample.requests;
-            latency.add(&sample.latency).context("latencies of one shape add up")?;
+            latency
+                .add(&sample.latency)
+                .context("latencies of one shape add up")?;
         }
         let commands = stats.sum(&["member_reads", "member_writes", "member_flushes"]);
         let bytes = stats.sum(&["member_read_bytes", "member_write_bytes"]) as f64;
@@ -237,7 +261,9 @@ fn speed(
 ) -> Option<MemberSpeed> {
     let mut speed = MemberSpeed::of(&members.limits);
     for (at, workload) in calibrations.iter().enumerate() {
-        let samples = rounds.iter().map(|round| Rates::of(&[&round.calibrated[at]], config.block_bytes));
+        let samples = rounds
+            .iter()
+            .map(|round| Rates::of(&[&round.calibrated[at]], config.block_bytes));
         let rates = Rates::median(&samples.collect::<Vec<Rates>>());
         if rates.cores > CORE_BUSY {
             notes.push(format!(
@@ -315,8 +341,15 @@ mod tests {
 
     #[test]
     fn counters_subtract_and_add() {
-        let early = Counters::of(&Stats { reads: 5, ..Stats::default() });
-        let late = Counters::of(&Stats { reads: 12, member_reads: 3, ..Stats::default() });
+        let early = Counters::of(&Stats {
+            reads: 5,
+            ..Stats::default()
+        });
+        let late = Counters::of(&Stats {
+            reads: 12,
+            member_reads: 3,
+            ..Stats::default()
+        });
         let mut sum = late.since(&early);
         assert_eq!(sum.sum(&["reads", "member_reads"]), 10);
         sum.add(&late);

@@ -21,13 +21,27 @@ pub(super) fn text(outcome: &Outcome) -> String {
 }
 
 fn header(text: &mut String, asked: &Asked) {
-    let failed = asked.failed.map(|slot| format!(", slot {slot} missing")).unwrap_or_default();
+    let failed = asked
+        .failed
+        .map(|slot| format!(", slot {slot} missing"))
+        .unwrap_or_default();
     let shards = if asked.shards == 1 { "shard" } else { "shards" };
     let cores = match asked.pinned_cores.as_slice() {
         [] => "not pinned, too few cores".to_owned(),
-        cores => format!("core {}", cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+        cores => format!(
+            "core {}",
+            cores
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     };
-    let pages = if asked.huge_pages { "huge pages" } else { "small pages" };
+    let pages = if asked.huge_pages {
+        "huge pages"
+    } else {
+        "small pages"
+    };
     let _ = writeln!(
         text,
         "{} of {} x {}, chunk {}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}, \
@@ -54,25 +68,54 @@ fn rates(text: &mut String, outcome: &Outcome) {
         }
         text.push('\n');
     };
-    row("", ["array", "one bare member", "generator"].map(str::to_owned));
+    row(
+        "",
+        ["array", "one bare member", "generator"].map(str::to_owned),
+    );
     row("IOPS", compared.map(|rates: &Rates| grouped(rates.iops)));
-    row("MB/s", compared.map(|rates| grouped(rates.bytes_per_s / 1e6)));
-    row("processor ns per I/O", compared.map(|rates| format!("{:.0}", rates.ns_per_io)));
-    row("cores used", compared.map(|rates| format!("{:.2}", rates.cores)));
+    row(
+        "MB/s",
+        compared.map(|rates| grouped(rates.bytes_per_s / 1e6)),
+    );
+    row(
+        "processor ns per I/O",
+        compared.map(|rates| format!("{:.0}", rates.ns_per_io)),
+    );
+    row(
+        "cores used",
+        compared.map(|rates| format!("{:.2}", rates.cores)),
+    );
     text.push('\n');
 }
 
 fn figures(text: &mut String, outcome: &Outcome) {
-    line(text, "RAID over the bare member", &format!("{:.0} ns per I/O", outcome.raid_ns_per_io));
+    line(
+        text,
+        "RAID over the bare member",
+        &format!("{:.0} ns per I/O", outcome.raid_ns_per_io),
+    );
     let rounds = &outcome.rounds_iops;
     let (least, most) = (
         rounds.iter().copied().fold(f64::INFINITY, f64::min),
         rounds.iter().copied().fold(0.0, f64::max),
     );
-    let spread = format!("{} to {} IOPS in {} rounds", grouped(least), grouped(most), rounds.len());
+    let spread = format!(
+        "{} to {} IOPS in {} rounds",
+        grouped(least),
+        grouped(most),
+        rounds.len()
+    );
     line(text, "spread", &spread);
-    line(text, "member commands per request", &format!("{:.3}", outcome.member_ios));
-    line(text, "member bytes per client byte", &format!("{:.3}", outcome.member_bytes_per_byte));
+    line(
+        text,
+        "member commands per request",
+        &format!("{:.3}", outcome.member_ios),
+    );
+    line(
+        text,
+        "member bytes per client byte",
+        &format!("{:.3}", outcome.member_bytes_per_byte),
+    );
     let latency = &outcome.latency_ns;
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
     let columns = [
@@ -84,12 +127,22 @@ fn figures(text: &mut String, outcome: &Outcome) {
         ("p99.999", us(latency.p99999 as f64)),
         ("max", us(latency.max as f64)),
     ];
-    let latencies = columns.map(|(name, value)| format!("{name} {value}")).join("  ");
+    let latencies = columns
+        .map(|(name, value)| format!("{name} {value}"))
+        .join("  ");
     line(text, "latency in us", &latencies);
     match (outcome.roofline_iops, outcome.efficiency) {
         (Some(iops), Some(efficiency)) => {
-            line(text, "roofline", &format!("{} IOPS = {}", grouped(iops), outcome.roofline));
-            line(text, "efficiency", &format!("{:.1} % of the roofline", efficiency * 100.0));
+            line(
+                text,
+                "roofline",
+                &format!("{} IOPS = {}", grouped(iops), outcome.roofline),
+            );
+            line(
+                text,
+                "efficiency",
+                &format!("{:.1} % of the roofline", efficiency * 100.0),
+            );
         }
         _ => line(text, "roofline", &outcome.roofline),
     }
@@ -157,7 +210,12 @@ mod tests {
             efficiency: Some(0.987_654),
             member_ios: 1.5,
             member_bytes_per_byte: 1.5,
-            latency_ns: LatencyNs { mean: 1296.0, p50: 1100, max: 9_876_543, ..LatencyNs::default() },
+            latency_ns: LatencyNs {
+                mean: 1296.0,
+                p50: 1100,
+                max: 9_876_543,
+                ..LatencyNs::default()
+            },
             generator: rates(105_000_000.0, 9.5),
             bare: rates(50_000.0, 510.0),
             stats: Counters::default(),
@@ -174,8 +232,19 @@ mod tests {
     fn the_json_has_the_promised_keys() {
         let json = serde_json::to_value(outcome()).unwrap();
         for key in [
-            "config", "iops", "bytes_per_s", "ns_per_io", "raid_ns_per_io", "roofline_iops",
-            "efficiency", "member_ios", "latency_ns", "cores", "generator", "bare", "stats",
+            "config",
+            "iops",
+            "bytes_per_s",
+            "ns_per_io",
+            "raid_ns_per_io",
+            "roofline_iops",
+            "efficiency",
+            "member_ios",
+            "latency_ns",
+            "cores",
+            "generator",
+            "bare",
+            "stats",
         ] {
             assert!(!json[key].is_null(), "{key}");
         }
@@ -188,6 +257,9 @@ mod tests {
     fn numbers() {
         assert_eq!(grouped(1_234_567.4), "1 234 567");
         assert_eq!(grouped(999.0), "999");
-        assert_eq!([size(65_536), size(1536), size(1 << 20)], ["64 KiB", "1536 bytes", "1 MiB"]);
+        assert_eq!(
+            [size(65_536), size(1536), size(1 << 20)],
+            ["64 KiB", "1536 bytes", "1 MiB"]
+        );
     }
 }

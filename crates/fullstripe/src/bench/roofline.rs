@@ -41,13 +41,23 @@ pub(super) struct Cost {
 impl Cost {
     /// From measured I/Os of `length_bytes`, `iops` per second.
     pub fn measured(length_bytes: u64, iops: f64) -> Cost {
-        let per_byte_s = if iops > 0.0 { 1.0 / (iops * length_bytes as f64) } else { 0.0 };
-        Cost { per_unit_s: 0.0, per_byte_s }
+        let per_byte_s = if iops > 0.0 {
+            1.0 / (iops * length_bytes as f64)
+        } else {
+            0.0
+        };
+        Cost {
+            per_unit_s: 0.0,
+            per_byte_s,
+        }
     }
 
     fn limited(iops: Option<u64>, bandwidth: Option<u64>) -> Cost {
         let inverse = |rate: Option<u64>| rate.map_or(0.0, |rate| 1.0 / rate as f64);
-        Cost { per_unit_s: inverse(iops), per_byte_s: inverse(bandwidth) }
+        Cost {
+            per_unit_s: inverse(iops),
+            per_byte_s: inverse(bandwidth),
+        }
     }
 
     /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of a
@@ -141,7 +151,10 @@ impl Question {
 /// The limit that members of this speed set.
 pub(super) fn roofline(question: &Question, speed: &MemberSpeed) -> Roofline {
     let reads = f64::from(question.workload.read_percent) / 100.0;
-    let kinds = [(reads, read_demand(question, speed)), (1.0 - reads, write_demand(question, speed))];
+    let kinds = [
+        (reads, read_demand(question, speed)),
+        (1.0 - reads, write_demand(question, speed)),
+    ];
     let (mut busiest_s, mut steps, mut formulas) = (0.0, 0.0, Vec::new());
     for (share, demand) in kinds.into_iter().filter(|(share, _)| *share > 0.0) {
         let demand = match demand {
@@ -156,30 +169,44 @@ pub(super) fn roofline(question: &Question, speed: &MemberSpeed) -> Roofline {
     let by_depth = (latency_s > 0.0).then(|| f64::from(question.queue_depth) / (steps * latency_s));
     let by_members = (busiest_s > 0.0).then(|| 1.0 / busiest_s);
     match (by_members, by_depth) {
-        (None, None) => Roofline { iops: None, words: "not limited by members".to_owned() },
+        (None, None) => Roofline {
+            iops: None,
+            words: "not limited by members".to_owned(),
+        },
         (members, Some(depth)) if members.is_none_or(|members| depth < members) => {
             let words = format!(
                 "queue depth / ({steps:.2} steps x latency), depth {} and latency {} us",
                 question.queue_depth,
                 speed.latency.0 as f64 / 1e3
             );
-            Roofline { iops: Some(depth), words }
+            Roofline {
+                iops: Some(depth),
+                words,
+            }
         }
-        (members, _) => {
-            Roofline { iops: members, words: words(question, speed, &formulas, reads) }
-        }
+        (members, _) => Roofline {
+            iops: members,
+            words: words(question, speed, &formulas, reads),
+        },
     }
 }
 
 fn words(question: &Question, speed: &MemberSpeed, formulas: &[String], reads: f64) -> String {
     let formula = match formulas {
-        [reading, writing] => format!("1 / ({reads:.2} / [{reading}] + {:.2} / [{writing}])", 1.0 - reads),
+        [reading, writing] => format!(
+            "1 / ({reads:.2} / [{reading}] + {:.2} / [{writing}])",
+            1.0 - reads
+        ),
         _ => formulas.concat(),
     };
     let piece_bytes = u64::from(question.block_bytes.min(question.chunk_bytes));
     let rate = |name: &str, cost: Cost| {
         let seconds = cost.seconds(piece_bytes);
-        if seconds > 0.0 { format!("{name} = {:.0}/s", 1.0 / seconds) } else { format!("{name} unlimited") }
+        if seconds > 0.0 {
+            format!("{name} = {:.0}/s", 1.0 / seconds)
+        } else {
+            format!("{name} unlimited")
+        }
     };
     format!(
         "{formula} with N = {}, {}, {} at {} bytes",
@@ -194,23 +221,33 @@ fn read_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, Strin
     let members = f64::from(question.members);
     let bytes = u64::from(question.block_bytes);
     let pieces = (bytes.div_ceil(u64::from(question.chunk_bytes))) as f64;
-    let read_s = pieces * speed.read.seconds(bytes.min(u64::from(question.chunk_bytes)));
+    let read_s = pieces
+        * speed
+            .read
+            .seconds(bytes.min(u64::from(question.chunk_bytes)));
     let (busiest_s, formula) = match (question.degraded, question.level) {
         (false, _) => (read_s / members, "N x R"),
         (true, Level::Raid1) => (read_s / (members - 1.0), "(N - 1) x R"),
-        (true, Level::Raid10) => {
-            (read_s * 2.0 / members, "N x R / 2, the lost member's partner serves two shares")
-        }
-        (true, Level::Raid5) if question.is_inside_chunk() => {
-            (read_s * 2.0 / members, "N x R / 2, one read in N takes N - 1 members")
-        }
-        (true, Level::Raid5) if bytes.is_multiple_of(question.row_bytes()) => {
-            (read_s / (members - 1.0), "(N - 1) x R, each row read once from every member left")
-        }
+        (true, Level::Raid10) => (
+            read_s * 2.0 / members,
+            "N x R / 2, the lost member's partner serves two shares",
+        ),
+        (true, Level::Raid5) if question.is_inside_chunk() => (
+            read_s * 2.0 / members,
+            "N x R / 2, one read in N takes N - 1 members",
+        ),
+        (true, Level::Raid5) if bytes.is_multiple_of(question.row_bytes()) => (
+            read_s / (members - 1.0),
+            "(N - 1) x R, each row read once from every member left",
+        ),
         (true, _) => return Err(no_formula(question, "degraded reads")),
     };
     // N x R counts member I/Os; a request of several chunks takes several.
-    Ok(Demand { busiest_s, steps: 1.0, formula: per_request(formula, pieces) })
+    Ok(Demand {
+        busiest_s,
+        steps: 1.0,
+        formula: per_request(formula, pieces),
+    })
 }
 
 fn write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, String> {
@@ -220,7 +257,11 @@ fn write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, Stri
     let members = f64::from(question.members);
     let bytes = u64::from(question.block_bytes);
     let mirrored = question.level == Level::Raid1;
-    let chunk_bytes = if mirrored { bytes } else { u64::from(question.chunk_bytes) };
+    let chunk_bytes = if mirrored {
+        bytes
+    } else {
+        u64::from(question.chunk_bytes)
+    };
     let pieces = bytes.div_ceil(chunk_bytes) as f64;
     let write_s = pieces * speed.write.seconds(bytes.min(chunk_bytes));
     let (busiest_s, formula) = match question.level {
@@ -228,7 +269,11 @@ fn write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, Stri
         Level::Raid10 => (write_s * 2.0 / members, "N x W / 2"),
         Level::Raid0 | Level::Raid5 => (write_s / members, "N x W"),
     };
-    Ok(Demand { busiest_s, steps: 1.0, formula: per_request(formula, pieces) })
+    Ok(Demand {
+        busiest_s,
+        steps: 1.0,
+        formula: per_request(formula, pieces),
+    })
 }
 
 fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Demand, String> {
@@ -239,7 +284,11 @@ fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Deman
     if question.writes_full_stripes() {
         let rows = f64::from(block) / question.row_bytes() as f64;
         let formula = "(N - 1) x B, full stripes, B = W x chunk".to_owned();
-        return Ok(Demand { busiest_s: rows * write_s(chunk), steps: 1.0, formula });
+        return Ok(Demand {
+            busiest_s: rows * write_s(chunk),
+            steps: 1.0,
+            formula,
+        });
     }
     let (busiest_s, formula) = if question.degraded {
         if !question.is_inside_chunk() {
@@ -247,9 +296,15 @@ fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Deman
         }
         return Ok(lost_parity_write(members, read_s(block), write_s(block)));
     } else if question.is_inside_chunk() && question.members == 3 {
-        ((read_s(block) + 2.0 * write_s(block)) / members, "N / (1/R + 2/W)".to_owned())
+        (
+            (read_s(block) + 2.0 * write_s(block)) / members,
+            "N / (1/R + 2/W)".to_owned(),
+        )
     } else if question.is_inside_chunk() {
-        (2.0 * (read_s(block) + write_s(block)) / members, "N / (2/R + 2/W)".to_owned())
+        (
+            2.0 * (read_s(block) + write_s(block)) / members,
+            "N / (2/R + 2/W)".to_owned(),
+        )
     } else if let Some(chunks) = question.whole_chunks() {
         let reads = (chunks + 1).min(u64::from(question.members) - 1 - chunks);
         let writes = chunks + 1;
@@ -258,7 +313,11 @@ fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Deman
     } else {
         return Err(no_formula(question, "writes"));
     };
-    Ok(Demand { busiest_s, steps: 2.0, formula })
+    Ok(Demand {
+        busiest_s,
+        steps: 2.0,
+        formula,
+    })
 }
 
 /// A write inside a chunk with one slot lost. Of N rows the lost slot holds the parity of one: one write.
@@ -276,7 +335,11 @@ fn lost_parity_write(members: f64, read_s: f64, write_s: f64) -> Demand {
 }
 
 fn per_request(formula: &str, pieces: f64) -> String {
-    if pieces > 1.0 { format!("{formula}, {pieces} chunks a request") } else { formula.to_owned() }
+    if pieces > 1.0 {
+        format!("{formula}, {pieces} chunks a request")
+    } else {
+        formula.to_owned()
+    }
 }
 
 fn no_formula(question: &Question, what: &str) -> String {
@@ -288,127 +351,4 @@ fn no_formula(question: &Question, what: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const READS: f64 = 50_000.0;
-    const WRITES: f64 = 20_000.0;
-
-    fn speed() -> MemberSpeed {
-        let limits = Limits { read_iops: Some(50_000), write_iops: Some(20_000), ..Limits::default() };
-        MemberSpeed::of(&limits)
-    }
-
-    fn question(level: Level, members: u8, read_percent: u8) -> Question {
-        Question {
-            level,
-            members,
-            chunk_bytes: 65_536,
-            degraded: false,
-            workload: Workload { read_percent, random: true },
-            block_bytes: 4096,
-            stream_depth: 128,
-            queue_depth: 128,
-        }
-    }
-
-    fn assert_limit(question: &Question, expected: f64) {
-        let found = roofline(question, &speed());
-        let iops = found.iops.expect("limited");
-        assert!((iops / expected - 1.0).abs() < 1e-9, "{iops} is not {expected}: {}", found.words);
-    }
-
-    #[test]
-    fn the_classic_formulas() {
-        for level in [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5] {
-            assert_limit(&question(level, 4, 100), 4.0 * READS);
-        }
-        assert_limit(&question(Level::Raid0, 5, 0), 5.0 * WRITES);
-        assert_limit(&question(Level::Raid1, 3, 0), WRITES);
-        assert_limit(&question(Level::Raid10, 6, 0), 3.0 * WRITES);
-        assert_limit(&question(Level::Raid5, 4, 0), 4.0 / (2.0 / READS + 2.0 / WRITES));
-        assert_limit(&question(Level::Raid5, 3, 0), 3.0 / (1.0 / READS + 2.0 / WRITES));
-    }
-
-    #[test]
-    fn full_stripes_move_all_but_one_member_of_bandwidth() {
-        let bandwidth = WRITES * 4096.0;
-        let row = 3.0 * 65_536.0;
-        let whole = Question { block_bytes: 3 * 65_536, ..question(Level::Raid5, 4, 0) };
-        assert_limit(&whole, 3.0 * bandwidth / row);
-        let workload = Workload { read_percent: 0, random: false };
-        let merged = Question { workload, ..question(Level::Raid5, 4, 0) };
-        assert_limit(&merged, 3.0 * bandwidth / 4096.0);
-        let shallow = Question { stream_depth: 8, ..merged };
-        assert_limit(&shallow, 4.0 / (2.0 / READS + 2.0 / WRITES));
-        let lost = Question { degraded: true, ..whole };
-        assert_limit(&lost, 3.0 * bandwidth / row);
-    }
-
-    #[test]
-    fn part_stripes_of_whole_chunks() {
-        // Four of five data chunks: one read instead of five.
-        let (reads, writes) = (READS / 16.0, WRITES / 16.0);
-        let most = Question { block_bytes: 5 * 65_536, ..question(Level::Raid5, 11, 0) };
-        assert_limit(&most, 11.0 / (5.0 / reads + 6.0 / writes));
-        let odd = Question { block_bytes: 3 * 65_536, ..question(Level::Raid5, 6, 0) };
-        let found = roofline(&odd, &speed());
-        assert_eq!(found.iops, None);
-        assert!(found.words.starts_with("no simple formula for writes of 196608"), "{}", found.words);
-    }
-
-    #[test]
-    fn degraded() {
-        let lost = |level, members, read_percent| Question {
-            degraded: true,
-            ..question(level, members, read_percent)
-        };
-        assert_limit(&lost(Level::Raid5, 4, 100), 2.0 * READS);
-        assert_limit(&lost(Level::Raid10, 4, 100), 2.0 * READS);
-        assert_limit(&lost(Level::Raid1, 3, 100), 2.0 * READS);
-        assert_limit(&lost(Level::Raid1, 2, 0), WRITES);
-        assert_limit(&lost(Level::Raid10, 4, 0), 2.0 * WRITES);
-        let expected = 3.0 / ((6.0 / READS + 6.0 / WRITES) / 4.0);
-        assert_limit(&lost(Level::Raid5, 4, 0), expected);
-    }
-
-    #[test]
-    fn mixes_add_up_by_time() {
-        let (reads, writes) = (4.0 * READS, 4.0 / (2.0 / READS + 2.0 / WRITES));
-        assert_limit(&question(Level::Raid5, 4, 70), 1.0 / (0.7 / reads + 0.3 / writes));
-    }
-
-    #[test]
-    fn bytes_limit_where_they_cost_more_than_count() {
-        let limits = Limits {
-            read_iops: Some(1_000_000),
-            bandwidth_bytes_per_second: Some(1 << 30),
-            ..Limits::default()
-        };
-        let large = Question { block_bytes: 65_536, ..question(Level::Raid0, 2, 100) };
-        let found = roofline(&large, &MemberSpeed::of(&limits));
-        assert_eq!(found.iops.map(f64::round), Some(2.0 * 16_384.0));
-        let measured = MemberSpeed { read: Cost::measured(4096, READS), ..MemberSpeed::default() };
-        let found = roofline(&question(Level::Raid0, 2, 100), &measured);
-        assert_eq!(found.iops.map(f64::round), Some(2.0 * READS));
-    }
-
-    #[test]
-    fn unlimited_members_and_latency() {
-        let free = roofline(&question(Level::Raid5, 4, 0), &MemberSpeed::default());
-        assert_eq!(free, Roofline { iops: None, words: "not limited by members".to_owned() });
-        let slow = MemberSpeed { latency: Nanos(80_000), ..MemberSpeed::default() };
-        let single = Question { queue_depth: 1, ..question(Level::Raid5, 4, 0) };
-        assert_eq!(roofline(&single, &slow).iops.map(f64::round), Some(6250.0));
-    }
-
-    #[test]
-    fn the_words_show_formula_and_figures() {
-        let found = roofline(&question(Level::Raid5, 4, 70), &speed());
-        assert_eq!(
-            found.words,
-            "1 / (0.70 / [N x R] + 0.30 / [N / (2/R + 2/W)]) with N = 4, R = 50000/s, W = 20000/s at \
-             4096 bytes"
-        );
-    }
-}
+mod tests;

@@ -1,6 +1,8 @@
 //! Whole measurements, short: what they say must be consistent, however slow the machine is.
 
-use super::*;
+use super::args::{Config, Workload};
+use super::outcome::Outcome;
+use super::{measure, report};
 use drives::world::Wait;
 use engine::layout::Level;
 use std::time::Duration;
@@ -10,7 +12,10 @@ fn config(level: Level, member: &str, count: u8) -> Config {
         level,
         member: member.to_owned(),
         count,
-        workload: Workload { read_percent: 50, random: true },
+        workload: Workload {
+            read_percent: 50,
+            random: true,
+        },
         block_bytes: 4096,
         queue_depth: 16,
         shards: 1,
@@ -23,20 +28,30 @@ fn config(level: Level, member: &str, count: u8) -> Config {
 }
 
 fn assert_sane(config: &Config, outcome: &Outcome) {
-    let Outcome { array, latency_ns, .. } = outcome;
-    assert!(array.iops > 0.0 && array.cores > 0.0, "{config:?}: {array:?}");
+    let Outcome {
+        array, latency_ns, ..
+    } = outcome;
+    assert!(
+        array.iops > 0.0 && array.cores > 0.0,
+        "{config:?}: {array:?}"
+    );
     assert!(outcome.bare.iops > 0.0 && outcome.generator.iops > 0.0);
     assert!(latency_ns.p50 <= latency_ns.p99 && latency_ns.p99 <= latency_ns.max);
     // Latency times throughput is what is outstanding; loose, because the rounds differ.
     let outstanding = array.iops * latency_ns.mean / 1e9;
     let depth = f64::from(config.queue_depth);
-    assert!(outstanding > depth * 0.3 && outstanding < depth * 3.0, "{outstanding} of {depth}");
+    assert!(
+        outstanding > depth * 0.3 && outstanding < depth * 3.0,
+        "{outstanding} of {depth}"
+    );
     assert_eq!(outcome.rounds_iops.len(), 5);
     assert!(text_has_figures(&report::text(outcome)));
 }
 
 fn text_has_figures(text: &str) -> bool {
-    ["IOPS", "latency in us", "roofline"].iter().all(|name| text.contains(name))
+    ["IOPS", "latency in us", "roofline"]
+        .iter()
+        .all(|name| text.contains(name))
 }
 
 #[test]
@@ -50,7 +65,11 @@ fn every_level_on_memory() {
         let config = config(level, "ram:4m", count);
         let outcome = measure(&config).unwrap();
         assert_sane(&config, &outcome);
-        assert!((outcome.member_ios - ios).abs() < 0.3, "{level}: {}", outcome.member_ios);
+        assert!(
+            (outcome.member_ios - ios).abs() < 0.3,
+            "{level}: {}",
+            outcome.member_ios
+        );
         assert_eq!(outcome.roofline, "not limited by members");
     }
 }
@@ -58,26 +77,47 @@ fn every_level_on_memory() {
 #[test]
 fn shards_share_the_work_and_the_depth() {
     for level in [Level::Raid0, Level::Raid5] {
-        let config = Config { shards: 2, ..config(level, "ram:4m", 3) };
+        let config = Config {
+            shards: 2,
+            ..config(level, "ram:4m", 3)
+        };
         assert_sane(&config, &measure(&config).unwrap());
     }
 }
 
 #[test]
 fn a_missing_member_is_read_around() {
-    let workload = Workload { read_percent: 100, random: true };
-    let config = Config { failed: Some(1), workload, ..config(Level::Raid5, "ram:4m", 4) };
+    let workload = Workload {
+        read_percent: 100,
+        random: true,
+    };
+    let config = Config {
+        failed: Some(1),
+        workload,
+        ..config(Level::Raid5, "ram:4m", 4)
+    };
     let outcome = measure(&config).unwrap();
     assert_sane(&config, &outcome);
-    assert!((outcome.member_ios - 1.5).abs() < 0.1, "{}", outcome.member_ios);
+    assert!(
+        (outcome.member_ios - 1.5).abs() < 0.1,
+        "{}",
+        outcome.member_ios
+    );
 }
 
 #[test]
 fn full_stripes_read_nothing() {
-    let workload = Workload { read_percent: 0, random: false };
+    let workload = Workload {
+        read_percent: 0,
+        random: false,
+    };
     let block_bytes = 2 * 16_384;
-    let config =
-        Config { workload, block_bytes, chunk_bytes: 16_384, ..config(Level::Raid5, "ram:4m", 3) };
+    let config = Config {
+        workload,
+        block_bytes,
+        chunk_bytes: 16_384,
+        ..config(Level::Raid5, "ram:4m", 3)
+    };
     let outcome = measure(&config).unwrap();
     assert_sane(&config, &outcome);
     assert!((outcome.member_bytes_per_byte - 1.5).abs() < 0.01);
@@ -85,12 +125,21 @@ fn full_stripes_read_nothing() {
 
 #[test]
 fn throttled_members_give_a_roofline_that_is_not_passed() {
-    let workload = Workload { read_percent: 100, random: true };
-    let config =
-        Config { workload, ..config(Level::Raid0, "null:1g,read-iops=5k,write-iops=5k", 2) };
+    let workload = Workload {
+        read_percent: 100,
+        random: true,
+    };
+    let config = Config {
+        workload,
+        ..config(Level::Raid0, "null:1g,read-iops=5k,write-iops=5k", 2)
+    };
     let outcome = measure(&config).unwrap();
     assert_eq!(outcome.roofline_iops, Some(10_000.0));
-    assert!(outcome.efficiency.unwrap() < 1.1, "{:?}", outcome.rounds_iops);
+    assert!(
+        outcome.efficiency.unwrap() < 1.1,
+        "{:?}",
+        outcome.rounds_iops
+    );
 }
 
 #[test]

@@ -9,3 +9,6 @@ pub mod assemble;
 pub mod persist;
 pub mod probe;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

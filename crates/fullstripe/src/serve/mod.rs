@@ -1,6 +1,264 @@
 //! The serving process: holds the members, runs the shards, offers volumes over NBD and itself over an
 //! API.
+//!
+//! In the order of its life: drives are opened and the container assembled ([`crate::container`]); the
+//! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
+//! it: clients first, then the volumes are flushed and marked clean.
 
 pub mod events;
+pub mod nbd;
 pub mod runtime;
 pub mod status;
+
+mod api_shim;
+use api_shim::{self as api, Hook};
+use crate::container::assemble::{Container, assemble};
+use crate::container::probe::probe_all;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use drives::drive::Access;
+use drives::spec::parse_size;
+use drives::world::Wait;
+use engine::shard::Options;
+use events::Told;
+use metadata::imsm::start::StartOptions;
+use nbd::{Address, Listening};
+use runtime::{RunOptions, Runtime};
+use status::Status;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a graceful end may take.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+
+/// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// The drives of one array, in any order: block devices, files, with options like `,serial=NAME`.
+    #[arg(required = true, value_name = "DRIVE")]
+    drives: Vec<String>,
+    /// A drive to take a failed member's place; may be given several times.
+    #[arg(long, value_name = "DRIVE")]
+    spare: Vec<String>,
+    /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<Address>,
+    /// Allow TCP addresses that other machines can reach; NBD has no authentication.
+    #[arg(long)]
+    listen: bool,
+    /// Where the API listens.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Data threads, each with a core of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    shards: u8,
+    /// Memory for payload.
+    #[arg(long, default_value = "128m", value_name = "SIZE")]
+    memory: String,
+    /// What data threads do when idle: sleep, spin, or hybrid:MICROSECONDS.
+    #[arg(long, default_value = "sleep", value_name = "MODE", value_parser = parse_wait)]
+    wait: Wait,
+    /// Start although members are missing that were never marked failed.
+    #[arg(long)]
+    degraded: bool,
+    /// Start a degraded RAID 5 after a crash although the missing member's data may be outdated.
+    #[arg(long)]
+    accept_write_hole: bool,
+    /// Start a degraded RAID 5 that was never synchronised, for reading.
+    #[arg(long)]
+    accept_unsynced: bool,
+    /// Write nothing at all.
+    #[arg(long)]
+    read_only: bool,
+    /// Do not take spares by themselves when a member fails.
+    #[arg(long)]
+    no_auto_rebuild: bool,
+    /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited.
+    #[arg(long, default_value = "0", value_name = "SIZE")]
+    rate: String,
+    /// Seconds until a member that does not answer is failed.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    deadline: u64,
+    /// Run this by `sh -c` for every event; the event is in FULLSTRIPE_* and as JSON on standard input.
+    #[arg(long, value_name = "COMMAND")]
+    on_event: Option<String>,
+    /// Print events and the ready line as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_wait(text: &str) -> Result<Wait, String> {
+    match text {
+        "sleep" => Ok(Wait::Sleep),
+        "spin" => Ok(Wait::Spin),
+        _ => {
+            let spin_us: Option<u64> = text.strip_prefix("hybrid:").and_then(|us| us.parse().ok());
+            let spin_us = spin_us.filter(|us| *us <= 1_000_000);
+            spin_us.map(|us| Wait::Hybrid { spin_ns: us * 1000 }).ok_or_else(|| {
+                format!("\"{text}\" is no mode; write sleep, spin or hybrid:MICROSECONDS")
+            })
+        }
+    }
+}
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// One sentence: what could not be opened, assembled or ended.
+pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let options = run_options(args)?;
+    let start = StartOptions {
+        degraded: args.degraded,
+        accept_write_hole: args.accept_write_hole,
+        accept_unsynced: args.accept_unsynced,
+    };
+    let drives = probe_all(&args.drives, Access::Exclusive)?;
+    let container = assemble(drives, start, args.read_only)?;
+    for note in container.members.iter().flat_map(|probed| probed.drive.notes()).chain(&container.notes) {
+        eprintln!("fullstripe: {note}");
+    }
+    let addresses = addresses(args);
+    let result = serve(args, options, container, &addresses);
+    addresses.iter().for_each(Listening::forget);
+    result
+}
+
+fn run_options(args: &ServeArgs) -> Result<RunOptions> {
+    let size = |what: &str, text: &str| {
+        parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
+    };
+    let payload_bytes = size("--memory", &args.memory)?;
+    if !(8 << 20..=1 << 40).contains(&payload_bytes) {
+        bail!("--memory cannot be {}; give at least 8m", args.memory);
+    }
+    let rate = if args.rate == "0" { 0 } else { size("--rate", &args.rate)? };
+    let seconds = |count: u64| engine::units::Nanos(count * engine::units::Nanos::SECOND.0);
+    Ok(RunOptions {
+        shards: args.shards,
+        payload_bytes: payload_bytes as usize,
+        wait: args.wait,
+        engine: Options {
+            member_deadline: seconds(args.deadline),
+            rate_bytes_per_s: rate,
+            auto_rebuild: !args.no_auto_rebuild,
+            ..Options::default()
+        },
+    })
+}
+
+fn addresses(args: &ServeArgs) -> Vec<Address> {
+    if args.nbd.is_empty() {
+        vec![Address::Unix(std::path::PathBuf::from("/tmp/fullstripe-nbd.sock"))]
+    } else {
+        args.nbd.clone()
+    }
+}
+
+fn serve(
+    args: &ServeArgs,
+    options: RunOptions,
+    container: Container,
+    addresses: &[Address],
+) -> Result<ExitCode> {
+    let names = container.volume_names.clone();
+    let share = options.payload_bytes as u64 / u64::from(options.shards);
+    let exports = nbd::exports(&container.record, &names, share)?;
+    let listening: Vec<Listening> =
+        addresses.iter().map(|address| nbd::listen(address, args.listen)).collect::<Result<_>>()?;
+    let uris = names.iter().flat_map(|name| listening.iter().map(move |one| one.uri(name))).collect();
+    let peers = Arc::new(Mutex::new(Vec::new()));
+    let log = api::EventLog::new();
+    let hook = args.on_event.as_deref().map(Hook::new).transpose()?;
+    let (told, json) = (log.clone(), args.json);
+    let runtime = Runtime::start(container, options, nbd::ports(exports, peers.clone()), move |event| {
+        announce(&event, json);
+        if let Some(hook) = &hook {
+            hook.tell(&event);
+        }
+        told.add(event);
+    })?;
+    let shared = runtime.handle();
+    *runtime::lock(&peers) = shared.mail();
+    shared.set_exports(uris);
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let stop_by_api = stop.clone();
+    let api_path = args.socket.clone().unwrap_or_else(|| std::path::PathBuf::from("/tmp/fullstripe-api.sock"));
+    let api = api::serve_api(shared.clone(), log, &api_path, Box::new(move || {
+        let _ = stop_by_api.send(true);
+    }))?;
+    for spec in &args.spare {
+        api::add_spare(&shared, spec)?;
+    }
+    nbd::start_listening(&shared, listening);
+    ready(&shared, json)?;
+    wait_for_end(stopped)?;
+    eprintln!("fullstripe: stopping");
+    if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
+        eprintln!("fullstripe: {error:#}");
+    }
+    let result = runtime.stop(STOP_WITHIN);
+    drop(api);
+    drop(stop);
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints an event for people on standard error, for programs on standard output.
+fn announce(event: &Told, json: bool) {
+    if json {
+        let line = serde_json::to_string(event).unwrap_or_default();
+        let _ = writeln!(std::io::stdout(), "{line}");
+    } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
+        eprintln!("fullstripe: {}", event.text);
+    }
+}
+
+/// Says that the array can be used.
+fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
+    let mut status: Arc<Status> = shared.status();
+    for _ in 0..500 {
+        if !status.exports.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        status = shared.status();
+    }
+    if json {
+        println!("{}", serde_json::to_string(&*status)?);
+        return Ok(());
+    }
+    for volume in &status.volumes {
+        println!(
+            "serving {}: RAID {} of {} members, {} bytes, {}",
+            volume.name,
+            volume.level,
+            volume.slots.len(),
+            volume.size_bytes,
+            volume.state
+        );
+    }
+    for uri in &status.exports {
+        println!("  {uri}");
+    }
+    std::io::stdout().flush()?;
+    Ok(())
+}
+
+/// Returns at SIGTERM, SIGINT, or when the API asks for the end.
+fn wait_for_end(mut stopped: tokio::sync::watch::Receiver<bool>) -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = stopped.wait_for(|stop| *stop) => {}
+        }
+        Ok(())
+    })
+}

@@ -200,6 +200,12 @@ impl Shared {
         lock(&self.status).clone()
     }
 
+    /// Every shard's mailbox, by number.
+    #[must_use]
+    pub fn mail(&self) -> Vec<MailSender> {
+        self.mail.clone()
+    }
+
     /// Tells where volumes can be reached.
     pub fn set_exports(&self, exports: Vec<String>) {
         lock(&self.facts).exports = exports;

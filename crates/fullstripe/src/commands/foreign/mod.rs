@@ -1,0 +1,156 @@
+//! What a drive holds that is not ours: file systems, partition tables, other RAID and volume managers.
+//!
+//! Everything that is looked for has its mark in the first or the last MiB of a drive, so both are read
+//! once ([`Ends`]) and searched: [`signatures`] is a table of fixed marks, [`structures`] knows those that
+//! need a second look. Data without any mark is not noticed.
+//!
+//! Places and values are those of the formats' own published documents; each entry names its structure.
+
+pub mod signatures;
+pub mod structures;
+#[cfg(test)]
+mod tests;
+
+use crate::container::probe::Probed;
+use anyhow::{Context, Result};
+use std::ops::Range;
+
+/// How much of each end of a drive is searched, and saved before it is overwritten.
+pub const END_BYTES: u64 = 1 << 20;
+
+/// Something found on a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What it is, with an article: `an ext4 file system (label "home")`.
+    pub what: String,
+    /// Bytes by which programs recognise it; without them it is gone for them.
+    pub marks: Vec<Range<u64>>,
+}
+
+/// The first and the last MiB of a drive.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    size_bytes: u64,
+    sector_bytes: u64,
+}
+
+impl Ends {
+    /// Reads both ends of `probed`.
+    ///
+    /// # Errors
+    /// A read failed: then nothing is known, and the drive must not be called empty.
+    pub fn read(probed: &Probed) -> Result<Ends> {
+        let drive = &probed.drive;
+        let size_bytes = drive.size_bytes();
+        let length = END_BYTES.min(size_bytes);
+        let read = |offset_bytes| {
+            drive
+                .read_at(offset_bytes, length as usize)
+                .with_context(|| format!("{}: cannot look at what it holds", drive.name()))
+        };
+        Ok(Ends {
+            head: read(0)?,
+            tail: read(size_bytes - length)?,
+            size_bytes,
+            sector_bytes: u64::from(drive.sector_bytes()),
+        })
+    }
+
+    /// The bytes at `offset_bytes`, if they lie in one of the ends.
+    #[must_use]
+    pub fn at(&self, offset_bytes: u64, length: usize) -> Option<&[u8]> {
+        let inside = |start: u64, bytes| {
+            let from = usize::try_from(offset_bytes.checked_sub(start)?).ok()?;
+            <[u8]>::get(bytes, from..from.checked_add(length)?)
+        };
+        inside(0, &self.head)
+            .or_else(|| inside(self.size_bytes - self.tail.len() as u64, &self.tail))
+    }
+
+    /// The little-endian number at `offset_bytes`; 0 outside of the ends.
+    #[must_use]
+    pub fn u32_at(&self, offset_bytes: u64) -> u32 {
+        self.at(offset_bytes, 4)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u32::from_le_bytes)
+    }
+
+    /// As [`Ends::u32_at`].
+    #[must_use]
+    pub fn u64_at(&self, offset_bytes: u64) -> u64 {
+        u64::from(self.u32_at(offset_bytes)) | u64::from(self.u32_at(offset_bytes + 4)) << 32
+    }
+
+    /// Whether `mark` lies at `offset_bytes`.
+    #[must_use]
+    pub fn has(&self, offset_bytes: u64, mark: &[u8]) -> bool {
+        self.at(offset_bytes, mark.len()) == Some(mark)
+    }
+
+    /// The printable text at `offset_bytes`, as ` (label "…")`; empty if there is none.
+    #[must_use]
+    pub fn label(&self, offset_bytes: u64, length: usize) -> String {
+        let bytes = self.at(offset_bytes, length).unwrap_or_default();
+        let text: String = bytes
+            .iter()
+            .take_while(|&&byte| byte != 0)
+            .map(|&byte| char::from(byte))
+            .collect();
+        let text = text.trim();
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic() || c == ' ') {
+            String::new()
+        } else {
+            format!(" (label \"{text}\")")
+        }
+    }
+
+    /// Logical sector size of the drive.
+    #[must_use]
+    pub fn sector_bytes(&self) -> u64 {
+        self.sector_bytes
+    }
+
+    /// Size of the drive.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Both ends with their offsets, for a copy of them.
+    #[must_use]
+    pub fn areas(&self) -> Vec<(u64, &[u8])> {
+        let tail_start = self.size_bytes - self.tail.len() as u64;
+        vec![(0, &self.head), (tail_start, &self.tail)]
+    }
+}
+
+/// Everything found in `ends`, in the order in which a person would name it.
+#[must_use]
+pub fn search(ends: &Ends) -> Vec<Finding> {
+    let mut found = structures::file_systems(ends);
+    found.extend(signatures::search(ends));
+    if found.is_empty() {
+        // A boot sector of FAT or NTFS looks like a partition table, so this is asked last.
+        found.extend(structures::partition_tables(ends));
+    } else {
+        found.extend(structures::gpt(ends));
+    }
+    found.extend(structures::raid_and_volumes(ends));
+    found
+}
+
+/// The findings as one list in words: `an ext4 file system and a GPT partition table`.
+#[must_use]
+pub fn in_words(findings: &[Finding]) -> String {
+    let names: Vec<&str> = findings
+        .iter()
+        .map(|finding| finding.what.as_str())
+        .collect();
+    match names.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    }
+}

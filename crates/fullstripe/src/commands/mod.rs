@@ -1,0 +1,24 @@
+//! The commands that look at or change metadata while no array runs on the drives.
+//!
+//! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would
+//! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
+//! back), [`destroy`].
+//!
+//! The rules that all of them keep: what a command would destroy is looked for first ([`foreign`]) and
+//! named; it goes only by `--force` or `--yes`; and before a byte of existing metadata changes, what was
+//! there lies in a file ([`backup`]) whose path is printed. [`exit_codes`] says how commands end,
+//! [`words`] how sizes and states are written, [`describe`] what is told of a container.
+
+pub mod assemble;
+pub mod backup;
+pub mod create;
+pub mod describe;
+pub mod destroy;
+pub mod examine;
+pub mod exit_codes;
+pub mod explain;
+pub mod foreign;
+pub mod list;
+pub mod metadata;
+pub mod open;
+pub mod words;

@@ -1,0 +1,212 @@
+//! Offering the volumes over NBD: where to listen, what the exports promise, and one port per shard.
+
+use super::runtime::{MakePort, Shared, lock};
+use anyhow::{Context, Result, bail};
+use drives::mailbox::MailSender;
+use engine::control::record::Record;
+use engine::units::{ShardId, VolumeId};
+use exports::nbd::server::{
+    NbdLimits, NbdPort, NbdPortOptions, NewListener, Stop, maximum_payload_bytes, round_robin,
+};
+use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(String),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        if let Some(host) = text.strip_prefix("tcp:") {
+            let whole = if host.contains(':') { host.to_owned() } else { format!("{host}:10809") };
+            return Ok(Address::Tcp(whole));
+        }
+        Err(format!("\"{text}\" is no address; write unix:PATH or tcp:HOST[:PORT]"))
+    }
+}
+
+/// An open listening socket.
+#[derive(Debug)]
+pub struct Listening {
+    socket: OwnedFd,
+    address: Bound,
+}
+
+#[derive(Clone, Debug)]
+enum Bound {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// Opens a listening socket. TCP beyond loopback only where `anyone` may connect: NBD has no
+/// authentication.
+///
+/// # Errors
+/// The address is taken, not allowed, or does not exist.
+pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
+    match address {
+        Address::Unix(path) => {
+            let socket = listen_unix(path)?;
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            Ok(Listening { socket: socket.into(), address: Bound::Unix(path) })
+        }
+        Address::Tcp(host) => {
+            let address = host
+                .to_socket_addrs()
+                .with_context(|| format!("cannot resolve {host}"))?
+                .next()
+                .with_context(|| format!("{host} has no address"))?;
+            if !address.ip().is_loopback() && !anyone {
+                bail!("{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it");
+            }
+            let socket = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+            let address = socket.local_addr().unwrap_or(address);
+            Ok(Listening { socket: socket.into(), address: Bound::Tcp(address) })
+        }
+    }
+}
+
+/// Binds a Unix socket that only its owner may use; a socket that a dead process left is replaced.
+///
+/// # Errors
+/// Somebody answers there, or something else than a socket is in the way.
+pub fn listen_unix(path: &Path) -> Result<UnixListener> {
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            bail!("{} exists and is not a socket; name another path", path.display());
+        }
+        if UnixStream::connect(path).is_ok() {
+            bail!("another process answers at {}; stop it or name another path", path.display());
+        }
+        std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let socket = UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        .with_context(|| format!("cannot protect {}", path.display()))?;
+    Ok(socket)
+}
+
+impl Listening {
+    /// The URI of an export at this address.
+    #[must_use]
+    pub fn uri(&self, export: &str) -> String {
+        match &self.address {
+            Bound::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+            Bound::Tcp(address) => format!("nbd://{address}/{export}"),
+        }
+    }
+
+    /// Removes what the address leaves in the file system.
+    pub fn forget(address: &Address) {
+        if let Address::Unix(path) = address {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The exports of a container's volumes; `payload_bytes` is each shard's share of the payload memory.
+///
+/// # Errors
+/// A volume's name or size that NBD cannot express.
+pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<ExportList> {
+    let most = maximum_payload_bytes(payload_bytes);
+    let export = |(volume, name): (&engine::control::record::VolumeRecord, &String)| {
+        let shape = &volume.geometry;
+        let row = shape.row_bytes().next_power_of_two().min(u64::from(most)) as u32;
+        Export {
+            name: name.clone(),
+            description: format!("{} of {} members", shape.level, shape.members),
+            size_bytes: shape.size_bytes,
+            block_sizes: BlockSizes {
+                minimum_bytes: shape.block_bytes,
+                preferred_bytes: row.clamp(4096, 1 << 20),
+                maximum_payload_bytes: most.max(1 << 20),
+            },
+            abilities: Abilities {
+                read_only: volume.read_only,
+                flush: true,
+                fua: true,
+                trim: true,
+                write_zeroes: true,
+                fast_zero: true,
+                multi_conn: true,
+            },
+        }
+    };
+    Ok(ExportList::new(record.volumes.iter().zip(names).map(export).collect())?)
+}
+
+/// A factory of ports for [`super::runtime::Runtime::start`]. Listeners are given to shard 0's port later,
+/// by [`start_listening`].
+#[must_use]
+pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePort<NbdPort> {
+    let exports = Arc::new(exports);
+    Arc::new(move |shard: ShardId, pool| {
+        let volumes = (0..exports.as_slice().len()).map(|at| VolumeId(at as u8)).collect();
+        let peers = peers.clone();
+        // The mailboxes of all shards are known only once all of them exist.
+        let mut route = None;
+        let port = NbdPort::new(NbdPortOptions {
+            exports: exports.clone(),
+            volumes,
+            pool,
+            listeners: Vec::new(),
+            route: Box::new(move |socket| {
+                route.get_or_insert_with(|| round_robin(lock(&peers).clone(), shard.0 as usize))(socket)
+            }),
+            on_problem: Box::new(|problem| eprintln!("fullstripe: {problem}")),
+            limits: NbdLimits::default(),
+        })?;
+        Ok(port)
+    })
+}
+
+/// Lets shard 0 accept connections and deal them to all shards.
+pub fn start_listening(shared: &Shared, listening: Vec<Listening>) {
+    for one in listening {
+        shared.tell_port(0, Box::new(NewListener(one.socket)));
+    }
+}
+
+/// Ends all connections in order: what is in flight is answered, then they are closed.
+///
+/// # Errors
+/// Connections did not end in time.
+pub fn stop_ports(shared: &Shared, shards: usize, within: Duration) -> Result<()> {
+    let left = Arc::new(AtomicUsize::new(shards));
+    shared.tell_ports(|| {
+        let left = left.clone();
+        Box::new(Stop(Box::new(move || {
+            left.fetch_sub(1, Ordering::AcqRel);
+        })))
+    });
+    let deadline = Instant::now() + within;
+    while left.load(Ordering::Acquire) > 0 {
+        if Instant::now() > deadline {
+            bail!("NBD connections did not end within {} s", within.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
