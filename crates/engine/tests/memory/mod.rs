@@ -46,10 +46,23 @@ pub struct Disk {
     pub bad: Vec<(u64, u64)>,
     /// I/O is taken and not answered.
     pub hung: bool,
-    /// Writes since the last flush.
-    pub unflushed: u64,
+    /// Ranges written since the last flush.
+    pub unflushed: Vec<(u64, u64)>,
     /// Record as last persisted to this drive.
     pub record: Option<Record>,
+}
+
+impl Disk {
+    pub fn empty(size_bytes: u64) -> Disk {
+        Disk {
+            bytes: vec![0; size_bytes as usize],
+            gone: false,
+            bad: Vec::new(),
+            hung: false,
+            unflushed: Vec::new(),
+            record: None,
+        }
+    }
 }
 
 pub struct Shared {
@@ -62,9 +75,34 @@ pub struct Shared {
     pub events: Vec<Event>,
     pub persists: Vec<(MemberId, Record)>,
     pub hold_persists: bool,
+    /// Checkpoints that were recorded while data below them was not flushed.
+    pub early_checkpoints: usize,
     held_persists: Vec<(ShardId, Input)>,
     /// Longest I/O time.
     pub latency_ns: u64,
+}
+
+impl Shared {
+    /// Rebuild checkpoints in `record` below which the new drive has something unflushed.
+    fn early_checkpoints(&self, record: &Record) -> usize {
+        let early = |volume: &&VolumeRecord| {
+            let Some(SyncRecord {
+                kind: SyncKind::Rebuild(slot),
+                done_bytes,
+            }) = volume.sync
+            else {
+                return false;
+            };
+            let Some(member) = volume.slots[slot.0 as usize].member else {
+                return false;
+            };
+            let from = volume.geometry.start_bytes;
+            let below = |&(low, high): &(u64, u64)| low < from + done_bytes && from < high;
+            // Client writes below the mark are the client's to flush; here nobody else writes.
+            self.disks[member.0 as usize].unflushed.iter().any(below)
+        };
+        record.volumes.iter().filter(early).count()
+    }
 }
 
 struct Pending {
@@ -122,13 +160,13 @@ impl MemoryWorld {
                 }
                 assert_eq!(at as u64, from + length);
                 disk.bad.retain(|range| !overlaps(range));
-                disk.unflushed += 1;
+                disk.unflushed.push((from, from + length));
             }
             StepKind::Zero { .. } | StepKind::Discard => {
                 disk.bytes[from as usize..(from + length) as usize].fill(0);
-                disk.unflushed += 1;
+                disk.unflushed.push((from, from + length));
             }
-            StepKind::Flush => disk.unflushed = 0,
+            StepKind::Flush => disk.unflushed.clear(),
             StepKind::Xor { .. } | StepKind::Compare => unreachable!(),
         }
         Ok(())
@@ -228,6 +266,8 @@ impl World for MemoryWorld {
 
     fn persist(&mut self, member: MemberId, record: &Record) {
         let mut shared = self.shared.borrow_mut();
+        let early = shared.early_checkpoints(record);
+        shared.early_checkpoints += early;
         let disk = &mut shared.disks[member.0 as usize];
         let gone = disk.gone;
         let result = if gone {
@@ -325,14 +365,10 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
 impl Array {
     pub fn new(record: Record, shards: u8, seed: u64, options: Options) -> Array {
         let shape = record.volumes[0].geometry;
-        let disks = record.members.iter().map(|member| Disk {
-            bytes: vec![0; member.size_bytes as usize],
-            gone: false,
-            bad: Vec::new(),
-            hung: false,
-            unflushed: 0,
-            record: None,
-        });
+        let disks = record
+            .members
+            .iter()
+            .map(|member| Disk::empty(member.size_bytes));
         let disks = disks.collect();
         Array::over(record, disks, shards, seed, options, shape)
     }
@@ -359,6 +395,7 @@ impl Array {
             events: Vec::new(),
             persists: Vec::new(),
             hold_persists: false,
+            early_checkpoints: 0,
             held_persists: Vec::new(),
             latency_ns: 50_000,
         }));
