@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+mod api;
 mod bench;
 mod container;
 mod serve;

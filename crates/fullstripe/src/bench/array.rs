@@ -36,7 +36,7 @@ impl Bench<'_> {
             let start = |(shard, mailbox): (u8, Mailbox)| {
                 let (peers, meeting) = (peers.clone(), &meeting);
                 scope.spawn(move || {
-                    cores::stay_on(self.cores.get(usize::from(shard)).copied());
+                    cores::settle(self.cores.get(usize::from(shard)).copied(), c"shard");
                     let made = self.shard(shard, round, mailbox, peers);
                     meeting.all_are_there(made.is_ok());
                     run_shard(made?, meeting, time)

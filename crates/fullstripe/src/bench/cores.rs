@@ -1,7 +1,8 @@
 //! Which cores the threads run on, and how much of them they use.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_name};
 use rustix::time::{ClockId, clock_gettime};
+use std::ffi::CStr;
 
 /// The cores for `threads` threads: of those that this process may use the last ones, because the first
 /// usually serves the machine's interrupts. Empty when there are fewer than threads; the scheduler
@@ -21,8 +22,10 @@ pub(super) fn choose(threads: u8) -> Vec<usize> {
     }
 }
 
-/// Keeps the calling thread on a core. What the system refuses costs accuracy, not truth.
-pub(super) fn stay_on(core: Option<usize>) {
+/// Keeps the calling thread on a core and gives it a name that profilers show. What the system refuses
+/// costs accuracy, not truth.
+pub(super) fn settle(core: Option<usize>, name: &CStr) {
+    let _ = set_name(name);
     if let Some(core) = core {
         let mut set = CpuSet::new();
         set.set(core);

@@ -173,8 +173,9 @@ pub(crate) struct Outcome {
     /// Each round's requests per second.
     pub rounds_iops: Vec<f64>,
     /// What the array costs beyond the bare member, in processor time per request: the median of the
-    /// rounds' differences.
-    pub raid_ns_per_io: f64,
+    /// rounds' differences. `None` for members with limits, whose threads mostly spin until an answer
+    /// is due.
+    pub raid_ns_per_io: Option<f64>,
     /// What the members allow; `None` when they do not limit or no formula fits.
     pub roofline_iops: Option<f64>,
     /// How the roofline came about.
@@ -235,7 +236,7 @@ impl Outcome {
         Ok(Outcome {
             config: asked(config, setting),
             rounds_iops: arrays.iter().map(|rates| rates.iops).collect(),
-            raid_ns_per_io: median(difference.collect()),
+            raid_ns_per_io: (!members.limits.any()).then(|| median(difference.collect())),
             efficiency: limit.iops.map(|possible| array.iops / possible),
             roofline_iops: limit.iops,
             roofline: limit.words,

@@ -89,11 +89,11 @@ fn rates(text: &mut String, outcome: &Outcome) {
 }
 
 fn figures(text: &mut String, outcome: &Outcome) {
-    line(
-        text,
-        "RAID over the bare member",
-        &format!("{:.0} ns per I/O", outcome.raid_ns_per_io),
-    );
+    let raid = match outcome.raid_ns_per_io {
+        Some(ns) => format!("{ns:.0} ns per I/O"),
+        None => "unknown, as the threads spin until answers of limited members are due".to_owned(),
+    };
+    line(text, "RAID over the bare member", &raid);
     let rounds = &outcome.rounds_iops;
     let (least, most) = (
         rounds.iter().copied().fold(f64::INFINITY, f64::min),
@@ -204,7 +204,7 @@ mod tests {
             },
             array: rates(98_765.4, 812.0),
             rounds_iops: vec![98_700.0, 98_765.4, 99_000.0],
-            raid_ns_per_io: 301.5,
+            raid_ns_per_io: Some(301.5),
             roofline_iops: Some(100_000.0),
             roofline: "N x R / 2".to_owned(),
             efficiency: Some(0.987_654),

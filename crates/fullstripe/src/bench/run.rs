@@ -20,6 +20,7 @@ use engine::request::Completion;
 use engine::shard::Setup;
 use engine::units::{MemberId, Nanos};
 use engine::world::Input;
+use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +71,12 @@ pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
     let mut rounds = Vec::new();
     let mut report = None;
     for round in 0..u64::from(ROUNDS) {
-        let generator = bench.alone(|| bench.generator(round, compared_time))?;
-        let bare_of = |workload| bench.alone(|| bench.bare(workload, round, compared_time));
+        let generator = bench.alone(c"generator", || bench.generator(round, compared_time))?;
+        let bare_of = |workload| {
+            bench.alone(c"bare member", || {
+                bench.bare(workload, round, compared_time)
+            })
+        };
         let bare = bare_of(config.workload)?;
         let calibrated = calibrations.iter().map(|&workload| bare_of(workload));
         let calibrated = calibrated.collect::<anyhow::Result<Vec<Sample>>>()?;
@@ -143,15 +148,16 @@ pub(super) fn parts(config: &Config, members: &Members) -> Vec<Part> {
 }
 
 impl Bench<'_> {
-    /// Runs `work` on the first shard's core.
+    /// Runs `work` on the first shard's core, in a thread of that name.
     fn alone(
         &self,
+        name: &CStr,
         work: impl FnOnce() -> anyhow::Result<Sample> + Send,
     ) -> anyhow::Result<Sample> {
         let core = self.cores.first().copied();
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                cores::stay_on(core);
+                cores::settle(core, name);
                 work()
             });
             thread

@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed; the sentence on standard error says what and where |
 //! | 2 | the command line was not understood |
-//! | 3 | `assemble`, `list`: something would start, but not everything, or without its full redundancy |
+//! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |
 
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub const HELP: &str = "Exit codes:
   0  done
   1  failed; the message says what and where
   2  the command line was not understood
-  3  assemble and list: an array can be started, but not with its full redundancy
+  3  assemble: it can be started, but not writable and with its full redundancy
   4  refused, because data could be lost or wrong; nothing was changed";
 
 /// A refusal: one sentence with what is wrong, where, and what to do. Ends a command with [`REFUSED`].

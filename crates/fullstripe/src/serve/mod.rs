@@ -10,8 +10,8 @@ pub mod nbd;
 pub mod runtime;
 pub mod status;
 
-mod api_shim;
-use api_shim::{self as api, Hook};
+use crate::api::socket_path::SocketPath;
+use crate::api::{self, ApiOptions, EventLog, Hook, SpareRules};
 use crate::container::assemble::{Container, assemble};
 use crate::container::probe::probe_all;
 
@@ -152,7 +152,9 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
 
 fn addresses(args: &ServeArgs) -> Vec<Address> {
     if args.nbd.is_empty() {
-        vec![Address::Unix(std::path::PathBuf::from("/tmp/fullstripe-nbd.sock"))]
+        // Beside the API's own socket.
+        let api = SocketPath::choose(args.socket.as_deref());
+        vec![Address::Unix(api.path.with_file_name("nbd.sock"))]
     } else {
         args.nbd.clone()
     }
@@ -171,28 +173,31 @@ fn serve(
         addresses.iter().map(|address| nbd::listen(address, args.listen)).collect::<Result<_>>()?;
     let uris = names.iter().flat_map(|name| listening.iter().map(move |one| one.uri(name))).collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
-    let log = api::EventLog::new();
-    let hook = args.on_event.as_deref().map(Hook::new).transpose()?;
-    let (told, json) = (log.clone(), args.json);
+    let spares = SpareRules::of(&container);
+    let events = Arc::new(EventLog::default());
+    let hook = args.on_event.as_deref().map(Hook::new).transpose()?.map(Arc::new);
+    let (log, calls, json) = (events.clone(), hook.clone(), args.json);
     let runtime = Runtime::start(container, options, nbd::ports(exports, peers.clone()), move |event| {
         announce(&event, json);
-        if let Some(hook) = &hook {
+        if let Some(hook) = &calls {
             hook.tell(&event);
         }
-        told.add(event);
+        log.push(event);
     })?;
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let stop_by_api = stop.clone();
-    let api_path = args.socket.clone().unwrap_or_else(|| std::path::PathBuf::from("/tmp/fullstripe-api.sock"));
-    let api = api::serve_api(shared.clone(), log, &api_path, Box::new(move || {
-        let _ = stop_by_api.send(true);
-    }))?;
-    for spec in &args.spare {
-        api::add_spare(&shared, spec)?;
-    }
+    let api = api::serve_api(ApiOptions {
+        shared: shared.clone(),
+        events,
+        spares,
+        socket: SocketPath::choose(args.socket.as_deref()),
+        on_stop: Box::new(move || {
+            stop.send_replace(true);
+        }),
+        hook: hook.clone(),
+    })?;
     nbd::start_listening(&shared, listening);
     ready(&shared, json)?;
     wait_for_end(stopped)?;
@@ -201,8 +206,10 @@ fn serve(
         eprintln!("fullstripe: {error:#}");
     }
     let result = runtime.stop(STOP_WITHIN);
-    drop(api);
-    drop(stop);
+    if let Some(hook) = &hook {
+        hook.finish(STOP_WITHIN);
+    }
+    api.stop();
     result.map(|()| ExitCode::SUCCESS)
 }
 

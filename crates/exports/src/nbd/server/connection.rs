@@ -235,7 +235,7 @@ impl Connection {
     #[inline]
     pub fn completed(&mut self, completion: Completion, shared: &mut Shared) -> bool {
         let tag = RequestTag(completion.tag);
-        let expected = self.work.requests.from_engine(tag, completion.result);
+        let expected = self.work.requests.complete(tag, completion.result);
         if expected {
             shared.stats.requests_in_flight -= 1;
             shared.stats.requests_failed += u64::from(completion.result.is_err());

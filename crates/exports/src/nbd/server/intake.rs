@@ -38,7 +38,7 @@ impl Work {
     /// Hands a complete request to the engine.
     #[inline]
     pub fn submit(&mut self, slot: u16, stats: &mut NbdStats, inputs: &mut Vec<Input>) {
-        let request = self.requests.to_engine(self.name, slot, self.volume);
+        let request = self.requests.submit(self.name, slot, self.volume);
         stats.requests_in_flight += 1;
         inputs.push(Input::Request(request));
     }
@@ -142,11 +142,7 @@ impl Sink for Intake<'_> {
         if let Some(buffer) = self.work.incoming_buffer() {
             self.arena().write(buffer, bytes);
         }
-        self.work.stored(
-            bytes.len() as u32,
-            remaining_bytes,
-            self.stats,
-            self.inputs,
-        );
+        self.work
+            .stored(bytes.len() as u32, remaining_bytes, self.stats, self.inputs);
     }
 }

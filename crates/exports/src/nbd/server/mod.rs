@@ -217,7 +217,9 @@ impl NbdPort {
                 }
                 self.shared.stats.handshakes_timed_out += 1;
                 (self.shared.on_problem)(&Problem::HandshakeTimeout);
-                self.with(name, |connection, shared| connection.break_off(shared, ring));
+                self.with(name, |connection, shared| {
+                    connection.break_off(shared, ring)
+                });
             }
             self.handshakes.pop_front();
         }

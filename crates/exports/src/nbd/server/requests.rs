@@ -97,7 +97,7 @@ impl Requests {
 
     /// The request as the engine wants it; it is the engine's from now on.
     #[inline]
-    pub fn to_engine(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
+    pub fn submit(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
         let entry = &mut self.slots[usize::from(slot)];
         entry.state = State::InEngine;
         self.in_engine += 1;
@@ -115,7 +115,7 @@ impl Requests {
 
     /// The engine has answered. False if it was not asked.
     #[inline]
-    pub fn from_engine(&mut self, tag: RequestTag, result: Result<(), Failure>) -> bool {
+    pub fn complete(&mut self, tag: RequestTag, result: Result<(), Failure>) -> bool {
         let expected = self.slots.get(usize::from(tag.slot())).is_some_and(|slot| {
             slot.state == State::InEngine && slot.generation == tag.generation()
         });

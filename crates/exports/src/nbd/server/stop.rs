@@ -18,8 +18,13 @@ enum Stage {
     Running,
     /// Since the last letter the clock has not been read.
     Asked,
-    Notice { until: Nanos, grace_until: Nanos },
-    Grace { until: Nanos },
+    Notice {
+        until: Nanos,
+        grace_until: Nanos,
+    },
+    Grace {
+        until: Nanos,
+    },
     Ending,
 }
 
@@ -66,9 +71,9 @@ impl Stopping {
                 until: now.after(self.notice),
                 grace_until: now.after(self.notice).after(self.grace),
             }),
-            Stage::Notice { until, grace_until } if now >= until => Some(Stage::Grace {
-                until: grace_until,
-            }),
+            Stage::Notice { until, grace_until } if now >= until => {
+                Some(Stage::Grace { until: grace_until })
+            }
             Stage::Grace { until } if now >= until => Some(Stage::Ending),
             _ => None,
         }
@@ -99,7 +104,10 @@ impl NbdPort {
             && self.arrivals.is_empty()
             && self.listeners.are_closed();
         if nothing_left && self.stopping.stage != Stage::Asked {
-            self.stopping.letters.drain(..).for_each(|letter| letter.0());
+            self.stopping
+                .letters
+                .drain(..)
+                .for_each(|letter| letter.0());
         }
     }
 

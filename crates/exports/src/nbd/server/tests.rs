@@ -1,1 +1,14 @@
+//! The server over real sockets, rings and engines; every wait is bounded.
+//!
+//! - `rig`: shards with an array in memory, each on a thread of its own.
+//! - `client`: a client of raw bytes.
+//! - `service`: what well-behaved clients see. `hostile`: what the others see, and cause.
+//! - `stopping`: the end. `tools`: other people's clients. `chaos`: all of it at random.
 
+mod chaos;
+mod client;
+mod hostile;
+mod rig;
+mod service;
+mod stopping;
+mod tools;

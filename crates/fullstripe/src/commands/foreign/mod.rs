@@ -131,12 +131,7 @@ impl Ends {
 pub fn search(ends: &Ends) -> Vec<Finding> {
     let mut found = structures::file_systems(ends);
     found.extend(signatures::search(ends));
-    if found.is_empty() {
-        // A boot sector of FAT or NTFS looks like a partition table, so this is asked last.
-        found.extend(structures::partition_tables(ends));
-    } else {
-        found.extend(structures::gpt(ends));
-    }
+    found.extend(structures::partition_tables(ends));
     found.extend(structures::raid_and_volumes(ends));
     found
 }

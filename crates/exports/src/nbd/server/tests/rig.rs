@@ -1,0 +1,392 @@
+//! A serving process in small: shards on threads, an array over members in memory, one NBD port each.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use drives::arena::{Arena, ArenaOptions, Pool};
+use drives::drive::{Access, Drive};
+use drives::mailbox::{Mail, MailSender, Mailbox};
+use drives::ring::RingOptions;
+use drives::world::{RingWorld, Wait, WorldOptions};
+use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
+use engine::layout::{Geometry, Level};
+use engine::limits::BAND_BYTES_MAX;
+use engine::shard::{Engine, Options, Setup, Shard};
+use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+use engine::world::World;
+
+use crate::nbd::server::*;
+use crate::nbd::{Abilities, BlockSizes, Export, ExportList};
+
+pub const MIB: u64 = 1 << 20;
+const CHUNK_BYTES: u32 = 64 << 10;
+/// No test waits longer for anything.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a rig is made of.
+#[derive(Clone)]
+pub struct Plan {
+    pub level: Level,
+    pub members: u8,
+    /// Specification of each member without its size, for instance `ram` or `null`.
+    pub member_kind: &'static str,
+    /// Added to each specification.
+    pub member_options: &'static str,
+    /// Bytes of each member that the first volume uses.
+    pub component_bytes: u64,
+    pub shards: u8,
+    pub pool_bytes: usize,
+    pub limits: NbdLimits,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            level: Level::Raid5,
+            members: 3,
+            member_kind: "ram",
+            member_options: "",
+            component_bytes: 64 * MIB,
+            shards: 1,
+            pool_bytes: 160 << 20,
+            limits: NbdLimits::default(),
+        }
+    }
+}
+
+/// What a shard last said about itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    pub stats: NbdStats,
+    pub available_bytes: u64,
+}
+
+/// A running server; stops when dropped.
+pub struct Rig {
+    pub path: PathBuf,
+    pub size_bytes: u64,
+    pub peers: Vec<MailSender>,
+    pub problems: Arc<Mutex<Vec<Problem>>>,
+    reports: Arc<Mutex<Vec<Report>>>,
+    at_start: Vec<Report>,
+    quit: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+fn geometry(plan: &Plan, start_bytes: u64, component_bytes: u64) -> Geometry {
+    let mut shape = Geometry {
+        level: plan.level,
+        members: plan.members,
+        chunk_bytes: CHUNK_BYTES,
+        start_bytes,
+        component_bytes,
+        size_bytes: 512,
+        block_bytes: 512,
+    };
+    shape.size_bytes = component_bytes * u64::from(shape.data_members());
+    Geometry::new(shape).expect("a valid geometry")
+}
+
+/// Two volumes, the second of 4 MiB per member; metadata behind them.
+fn record(plan: &Plan) -> Record {
+    let second_start = 8192 + plan.component_bytes;
+    let shapes = [
+        geometry(plan, 8192, plan.component_bytes),
+        geometry(plan, second_start, 4 * MIB),
+    ];
+    let member = MemberRecord {
+        state: MemberState::Active,
+        size_bytes: metadata_at(plan) + MIB,
+        volatile_cache: true,
+    };
+    let slots: Vec<SlotRecord> = (0..plan.members)
+        .map(|slot| SlotRecord {
+            member: Some(MemberId(slot)),
+            current: true,
+        })
+        .collect();
+    let volume = |geometry| VolumeRecord {
+        geometry,
+        read_only: false,
+        dirty: false,
+        slots: slots.clone(),
+        sync: None,
+        then_resync: false,
+    };
+    Record {
+        generation: 1,
+        members: vec![member; usize::from(plan.members)],
+        volumes: shapes.into_iter().map(volume).collect(),
+    }
+}
+
+fn metadata_at(plan: &Plan) -> u64 {
+    (8192 + plan.component_bytes + 4 * MIB).next_multiple_of(MIB)
+}
+
+fn exports(record: &Record, pool_bytes: usize) -> ExportList {
+    let export = |name: &str, volume: usize, read_only| Export {
+        name: name.into(),
+        description: "a test's array".into(),
+        size_bytes: record.volumes[volume].geometry.size_bytes,
+        block_sizes: BlockSizes {
+            minimum_bytes: 512,
+            preferred_bytes: 4096,
+            maximum_payload_bytes: maximum_payload_bytes(pool_bytes as u64),
+        },
+        abilities: Abilities {
+            read_only,
+            flush: true,
+            fua: true,
+            trim: true,
+            write_zeroes: true,
+            fast_zero: true,
+            multi_conn: true,
+        },
+    };
+    let list = vec![
+        export("vol0", 0, false),
+        export("vol1", 1, false),
+        export("vol0-ro", 0, true),
+    ];
+    ExportList::new(list).unwrap()
+}
+
+/// Everything that a shard's thread needs.
+struct Seat {
+    plan: Plan,
+    record: Record,
+    shard: usize,
+    arena: Arc<Arena>,
+    mailbox: Mailbox,
+    peers: Vec<MailSender>,
+    drives: Vec<Arc<Drive>>,
+    options: NbdPortOptions,
+    reports: Arc<Mutex<Vec<Report>>>,
+    quit: Arc<AtomicBool>,
+    ready: Arc<Barrier>,
+}
+
+const SCRATCH_BYTES: usize = 16 << 20;
+
+impl Seat {
+    fn run(self) {
+        let at = metadata_at(&self.plan);
+        let zeros = self.arena.start();
+        let scratch_from = BAND_BYTES_MAX as usize + self.shard * SCRATCH_BYTES;
+        let scratch = Buffer(zeros.0 + scratch_from as u64);
+        let port = NbdPort::new(self.options).unwrap();
+        let mut world = RingWorld::new(WorldOptions {
+            arena: self.arena,
+            ring: RingOptions::default(),
+            wait: Wait::Sleep,
+            mailbox: self.mailbox,
+            peers: self.peers,
+            port,
+            encoder: Box::new(move |_, record: &Record| {
+                let mut bytes = vec![0; 512];
+                bytes[..8].copy_from_slice(&record.generation.to_le_bytes());
+                (at, bytes)
+            }),
+            on_event: Box::new(|event| println!("{event:?}")),
+        })
+        .unwrap();
+        for (member, drive) in (0..).zip(self.drives) {
+            world.attach(MemberId(member), drive);
+        }
+        let setup = Setup {
+            shard: ShardId(self.shard as u8),
+            shards: self.plan.shards,
+            record: self.record,
+            scratch: (scratch, SCRATCH_BYTES as u64),
+            zeros,
+            options: Options::default(),
+        };
+        let now = world.now();
+        let mut shard = Shard::new(Engine::new(setup, now), world);
+        let mut barrier = Some(self.ready);
+        while !self.quit.load(Ordering::Relaxed) {
+            shard.turn_or_wait();
+            let port = shard.world.port();
+            self.reports.lock().unwrap()[self.shard] = Report {
+                stats: port.stats(),
+                available_bytes: port.shared.memory.available_bytes(),
+            };
+            if let Some(barrier) = barrier.take() {
+                barrier.wait();
+            }
+        }
+    }
+}
+
+impl Rig {
+    pub fn new(plan: Plan) -> Rig {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener: OwnedFd = UnixListener::bind(&path).unwrap().into();
+        let shards = usize::from(plan.shards);
+        let pools_from = BAND_BYTES_MAX as usize + shards * SCRATCH_BYTES;
+        let arena = Arena::new(ArenaOptions {
+            length_bytes: pools_from + shards * plan.pool_bytes,
+            prefault: false,
+            lock: false,
+        })
+        .unwrap();
+        let record = record(&plan);
+        let drives: Vec<Arc<Drive>> = (0..plan.members)
+            .map(|_| {
+                let size_bytes = record.members[0].size_bytes;
+                let text = format!("{}:{size_bytes}{}", plan.member_kind, plan.member_options);
+                let drive = Drive::open(&text.parse().unwrap(), Access::Exclusive);
+                Arc::new(drive.unwrap())
+            })
+            .collect();
+        let mailboxes: Vec<Mailbox> = (0..shards).map(|_| Mailbox::new().unwrap()).collect();
+        let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let exports = Arc::new(exports(&record, plan.pool_bytes));
+        let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
+        let problems = Arc::new(Mutex::new(Vec::new()));
+        let quit = Arc::new(AtomicBool::new(false));
+        let ready = Arc::new(Barrier::new(shards + 1));
+        let size_bytes = record.volumes[0].geometry.size_bytes;
+        let mut listener = Some(listener);
+        let mut threads = Vec::new();
+        for (shard, mailbox) in mailboxes.into_iter().enumerate() {
+            let pool_from = pools_from + shard * plan.pool_bytes;
+            let problems = problems.clone();
+            let seat = Seat {
+                plan: plan.clone(),
+                record: record.clone(),
+                shard,
+                arena: arena.clone(),
+                mailbox,
+                peers: peers.clone(),
+                drives: drives.clone(),
+                options: NbdPortOptions {
+                    exports: exports.clone(),
+                    volumes: vec![VolumeId(0), VolumeId(1), VolumeId(0)],
+                    pool: Pool::new(arena.clone(), pool_from..pool_from + plan.pool_bytes),
+                    listeners: listener.take().into_iter().collect(),
+                    route: round_robin(peers.clone(), shard),
+                    on_problem: Box::new(move |problem| {
+                        problems.lock().unwrap().push(problem.clone());
+                    }),
+                    limits: plan.limits,
+                },
+                reports: reports.clone(),
+                quit: quit.clone(),
+                ready: ready.clone(),
+            };
+            threads.push(std::thread::spawn(move || seat.run()));
+        }
+        ready.wait();
+        let at_start = reports.lock().unwrap().clone();
+        Rig {
+            path,
+            size_bytes,
+            peers,
+            problems,
+            reports,
+            at_start,
+            quit,
+            threads,
+            _folder: folder,
+        }
+    }
+
+    /// A rig that differs from the usual one as `change` says.
+    pub fn with(change: impl FnOnce(&mut Plan)) -> Rig {
+        let mut plan = Plan::default();
+        change(&mut plan);
+        Rig::new(plan)
+    }
+
+    pub fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// A connection that reaches this shard by letter.
+    pub fn connect_to(&self, shard: usize) -> UnixStream {
+        let (client, server) = UnixStream::pair().unwrap();
+        // As some runtimes make them.
+        server.set_nonblocking(true).unwrap();
+        self.mail(shard, NewConnection(server.into()));
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_write_timeout(Some(PATIENCE)).unwrap();
+        client
+    }
+
+    pub fn mail(&self, shard: usize, letter: impl std::any::Any + Send) {
+        self.peers[shard].send(Mail::Port(Box::new(letter)));
+    }
+
+    pub fn report(&self, shard: usize) -> Report {
+        self.reports.lock().unwrap()[shard]
+    }
+
+    pub fn stats(&self, shard: usize) -> NbdStats {
+        self.report(shard).stats
+    }
+
+    /// Asks a shard to stop; the flag is set when it has.
+    pub fn stop(&self, shard: usize) -> Arc<AtomicBool> {
+        let drained = Arc::new(AtomicBool::new(false));
+        let flag = drained.clone();
+        let stop = Stop(Box::new(move || flag.store(true, Ordering::SeqCst)));
+        self.mail(shard, stop);
+        drained
+    }
+
+    /// Waits until every connection is closed and every byte of payload memory is free again.
+    pub fn wait_until_idle(&self) {
+        wait_until("all connections are closed", || {
+            self.peers.iter().for_each(MailSender::wake);
+            (0..self.peers.len()).all(|shard| {
+                let report = self.report(shard);
+                report.stats.connections_open == 0
+                    && report.stats.requests_in_flight == 0
+                    && report.available_bytes == self.at_start[shard].available_bytes
+            })
+        });
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.quit.store(true, Ordering::SeqCst);
+        self.peers.iter().for_each(MailSender::wake);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() && !std::thread::panicking() {
+                panic!("a shard has panicked");
+            }
+        }
+    }
+}
+
+/// Waits for at most [`PATIENCE`].
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Limits with a short patience.
+pub fn impatient() -> NbdLimits {
+    NbdLimits {
+        handshake_timeout: Nanos(300 * Nanos::MILLISECOND.0),
+        stop_notice: Nanos(100 * Nanos::MILLISECOND.0),
+        stop_grace: Nanos(300 * Nanos::MILLISECOND.0),
+        ..NbdLimits::default()
+    }
+}

@@ -1,0 +1,106 @@
+//! The newest events, kept so that who asks later has not missed them.
+//!
+//! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for what came
+//! after; it learns how many it missed when it was away for longer than the log remembers.
+
+use super::schema::{Events, NumberedEvent};
+use crate::serve::events::Told;
+use crate::serve::runtime::lock;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+
+/// Events that are kept.
+pub const KEPT_MAX: usize = 1000;
+
+/// The log; cheap to clone. Writing never blocks on readers.
+#[derive(Clone, Debug, Default)]
+pub struct EventLog(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kept: Mutex<VecDeque<NumberedEvent>>,
+    /// Number of the newest event.
+    newest: watch::Sender<u64>,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner {
+            kept: Mutex::new(VecDeque::with_capacity(KEPT_MAX)),
+            newest: watch::Sender::new(0),
+        }
+    }
+}
+
+impl EventLog {
+    /// An empty log.
+    #[must_use]
+    pub fn new() -> EventLog {
+        EventLog::default()
+    }
+
+    /// Adds an event; the oldest makes room for it.
+    pub fn add(&self, event: Told) {
+        let mut kept = lock(&self.0.kept);
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        let number = *self.0.newest.borrow() + 1;
+        kept.push_back(NumberedEvent { number, event });
+        // Before the lock goes, so that numbers and events never disagree.
+        self.0.newest.send_replace(number);
+    }
+
+    /// At most `count` events with a number above `since`, oldest first.
+    #[must_use]
+    pub fn since(&self, since: u64, count: usize) -> Events {
+        let kept = lock(&self.0.kept);
+        let newest = *self.0.newest.borrow();
+        let oldest = kept.front().map_or(newest + 1, |event| event.number);
+        let wanted = kept.iter().filter(|event| event.number > since);
+        Events {
+            newest,
+            forgotten: (oldest - 1).saturating_sub(since),
+            events: wanted.take(count).cloned().collect(),
+        }
+    }
+
+    /// Number of the newest event, and a way to wait for the next.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.0.newest.subscribe()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn event(text: &str) -> Told {
+        Told {
+            time_s: 1_700_000_000,
+            kind: "job-started".to_owned(),
+            volume: Some("v".to_owned()),
+            member: None,
+            text: text.to_owned(),
+            warning: false,
+        }
+    }
+
+    #[test]
+    fn the_newest_thousand_are_kept_and_the_rest_is_counted() {
+        let log = EventLog::new();
+        let empty = log.since(0, KEPT_MAX);
+        assert_eq!((empty.newest, empty.forgotten, empty.events.len()), (0, 0, 0));
+        (1..=1003).for_each(|number| log.add(event(&format!("event {number}"))));
+        let all = log.since(0, KEPT_MAX);
+        assert_eq!((all.newest, all.forgotten, all.events.len()), (1003, 3, 1000));
+        assert_eq!(all.events[0].number, 4);
+        assert_eq!(all.events[0].event.text, "event 4");
+        let last = log.since(1001, KEPT_MAX);
+        assert_eq!(last.forgotten, 0);
+        assert_eq!(last.events.iter().map(|event| event.number).collect::<Vec<_>>(), [1002, 1003]);
+        assert!(log.since(u64::MAX, KEPT_MAX).events.is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! The HTTP interface of a serving process, on a Unix socket.
+//!
+//! The command line, a web console and monitoring all come through here. [`socket_path`] says where the
+//! socket lies and [`socket`] claims it: one process answers on a path, and only its owner may ask. An
+//! [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for the router as
+//! for the description at `/v1/openapi.json`. Questions are answered from the published status
+//! ([`queries`], [`metrics`], [`stream`]); orders ([`orders`], [`spare`]) go to the controller and come
+//! back when the published status shows them, so that who orders and then looks sees the effect.
+//!
+//! The only tokio of the program runs here, on one thread of its own. No data thread waits for it, and
+//! whatever can block (an order's answer, opening a drive) is moved off that thread.
+//!
+//! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each.
+
+mod errors;
+pub mod event_log;
+pub mod hook;
+mod metrics;
+pub mod names;
+mod orders;
+mod queries;
+mod routes;
+pub mod schema;
+mod socket;
+pub mod socket_path;
+pub mod spare;
+mod state;
+mod stream;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use event_log::EventLog;
+pub use hook::Hook;
+pub use spare::Spares;
+
+use crate::serve::runtime::Shared;
+use anyhow::{Context, Result, anyhow};
+use socket::ClaimedSocket;
+use socket_path::SocketPath;
+use state::App;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Calls that block at the same time; more wait in line.
+const BLOCKING_CALLS_MAX: usize = 8;
+/// How long answers under way may take once the server is told to stop.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What the server needs.
+pub struct ApiOptions {
+    /// The running array.
+    pub shared: Arc<Shared>,
+    /// The log that hears the array's events.
+    pub events: EventLog,
+    /// What a drive must be to join; made of the container before it was started.
+    pub spares: Arc<Spares>,
+    /// Where to listen.
+    pub socket: SocketPath,
+    /// Called when somebody asks the process to stop. It must return at once; the process stops
+    /// afterwards and calls [`ApiServer::stop`] last, so that the answer gets out.
+    pub on_stop: Box<dyn Fn() + Send + Sync>,
+    /// The event hook, for its counters.
+    pub hook: Option<Arc<Hook>>,
+}
+
+/// A running server. Stops when dropped.
+#[derive(Debug)]
+pub struct ApiServer {
+    socket: ClaimedSocket,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts to answer on `options.socket`, with mode 0600.
+///
+/// # Errors
+/// Another process answers there, the path cannot be used, or no thread can be started.
+pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
+    let (socket, listener) = ClaimedSocket::claim(&options.socket)?;
+    let (stop, stopping) = watch::channel(false);
+    let app = Arc::new(App {
+        shared: options.shared,
+        events: options.events,
+        spares: options.spares,
+        on_stop: options.on_stop,
+        hook: options.hook,
+        stopping: stopping.clone(),
+    });
+    let (ready, started) = sync_channel(1);
+    let thread = std::thread::Builder::new()
+        .name("api".to_owned())
+        .spawn(move || run(listener, app, stopping, &ready))?;
+    let server = ApiServer {
+        socket,
+        stop,
+        thread: Some(thread),
+    };
+    match started.recv() {
+        Ok(result) => result.context("cannot start the HTTP interface")?,
+        Err(_) => return Err(anyhow!("the thread of the HTTP interface did not start")),
+    }
+    Ok(server)
+}
+
+impl ApiServer {
+    /// The path of the socket.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.socket.path()
+    }
+
+    /// Lets answers under way finish, for at most two seconds, ends the thread and removes the socket.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The body of the thread.
+fn run(
+    listener: std::os::unix::net::UnixListener,
+    app: Arc<App>,
+    stopping: watch::Receiver<bool>,
+    ready: &std::sync::mpsc::SyncSender<std::io::Result<()>>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_CALLS_MAX)
+        .thread_name("api-order")
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(ready.send(Err(error))),
+    };
+    runtime.block_on(async {
+        let listener = match tokio::net::UnixListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let _ = ready.send(Ok(()));
+        let server = axum::serve(listener, routes::router(app))
+            .with_graceful_shutdown(stopped(stopping.clone()));
+        let deadline = async {
+            stopped(stopping).await;
+            tokio::time::sleep(LINGER).await;
+        };
+        tokio::select! {
+            _ = server => {}
+            () = deadline => {}
+        }
+    });
+    // An order that waits for an answer that will not come must not hold up the process.
+    runtime.shutdown_timeout(LINGER);
+}
+
+/// Resolves when the server is told to stop.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the server is gone, which is as good.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}

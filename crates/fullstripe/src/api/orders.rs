@@ -1,0 +1,281 @@
+//! Orders: everything that changes something.
+//!
+//! Each handler finds out what is meant, on the status as published, gives the order to the controller,
+//! which alone decides, and answers with one sentence.
+
+use super::errors::ApiError;
+use super::names;
+use super::schema::{Done, ErrorBody, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest};
+use super::state::{App, blocking};
+use crate::serve::status::{Status, VolumeStatus};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use engine::control::message::{Command, Refused};
+use engine::units::{MemberId, Slot, VolumeId};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+type Answer = Result<Json<Done>, ApiError>;
+type Named = Path<String>;
+
+fn done(text: String) -> Json<Done> {
+    Json(Done { text, member: None })
+}
+
+fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::bad_input(format!("the body is not the JSON that this call takes: {error}"))
+    })
+}
+
+/// Stops using a drive, as if it had failed.
+#[utoipa::path(post, path = "/v1/members/{member}/fail",
+    params(("member" = String, Path, description = "number, name or serial of a drive")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "the array would lose data")))]
+pub async fn fail(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let member = names::member(&status, &name)?;
+        app.command(Command::Fail(MemberId(member.id)))
+            .map_err(|refused| match refused {
+                Refused::NoSuch => {
+                    ApiError::conflict(format!("{} is {} already", member.name, member.state))
+                }
+                refused => ApiError::refused(&format!("{} is not failed", member.name), refused),
+            })?;
+        Ok(done(format!("{} is failed", member.name)))
+    })
+    .await
+}
+
+/// Lets go of a failed drive or a spare.
+#[utoipa::path(post, path = "/v1/members/{member}/remove",
+    params(("member" = String, Path, description = "number, name or serial of a drive")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "the drive is in use")))]
+pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let member = names::member(&status, &name)?;
+        app.command(Command::Remove(MemberId(member.id)))
+            .map_err(|refused| match refused {
+                Refused::WouldLoseData => ApiError::conflict(format!(
+                    "{} is in use; `replace` it, or `fail` it first",
+                    member.name
+                ))
+                .protecting_data(),
+                refused => ApiError::refused(&format!("{} is not removed", member.name), refused),
+            })?;
+        app.shared.detach(MemberId(member.id));
+        Ok(done(format!("{} is removed", member.name)))
+    })
+    .await
+}
+
+/// Adds a drive as a spare; a degraded volume takes it at once.
+#[utoipa::path(post, path = "/v1/spares", request_body = SpareRequest,
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "the drive cannot or should not be used")))]
+pub async fn spares(State(app): State<Arc<App>>, body: Bytes) -> Answer {
+    let request: SpareRequest = parse(&body)?;
+    blocking(app, move |app| {
+        app.status()?;
+        app.spares.add(&app.shared, &request).map(Json)
+    })
+    .await
+}
+
+/// Copies the drive in a slot to another one while it stays in service.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/replace", request_body = ReplaceRequest,
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let request: ReplaceRequest = parse(&body)?;
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        check_replaceable(&status, volume, request.slot)?;
+        let (to, added) = replacement(app, &status, &request)?;
+        let order = Command::Replace {
+            volume: VolumeId(number),
+            slot: Slot(request.slot),
+            to,
+        };
+        let slot = request.slot;
+        app.command(order).map_err(|refused| {
+            let error = ApiError::refused(&format!("slot {slot} of {name} is not replaced"), refused);
+            match added {
+                Some(added) => error.map(|sentence| format!("{sentence}; {added}")),
+                None => error,
+            }
+        })?;
+        Ok(Json(Done {
+            text: format!("slot {slot} of {name} is being copied to drive {}", to.0),
+            member: Some(to.0),
+        }))
+    })
+    .await
+}
+
+/// What would refuse the order anyway is said before a drive is added for it. A drive added to a degraded
+/// array would be taken at once, for another slot perhaps.
+fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result<(), ApiError> {
+    let name = &volume.name;
+    let Some(place) = volume.slots.get(usize::from(slot)) else {
+        let last = volume.slots.len() - 1;
+        return Err(ApiError::unknown(format!("volume {name} has no slot {slot}; it has 0 to {last}")));
+    };
+    if place.state != "in sync" {
+        return Err(ApiError::conflict(format!(
+            "slot {slot} of {name} is {}; there is nothing to copy, `add-spare` has it rebuilt",
+            place.state
+        )));
+    }
+    let broken = status
+        .volumes
+        .iter()
+        .find(|volume| volume.slots.iter().any(|slot| slot.state != "in sync"));
+    if let Some(broken) = broken {
+        return Err(ApiError::conflict(format!(
+            "volume {} is {}; a drive can be replaced when that is mended",
+            broken.name, broken.state
+        )));
+    }
+    if let Some(job) = &volume.job {
+        return Err(ApiError::conflict(format!(
+            "volume {name} has a {} under way; wait for it or `cancel` it",
+            job.kind
+        )));
+    }
+    Ok(())
+}
+
+/// The spare that is meant, and if it was added for this what was said about it.
+fn replacement(
+    app: &App,
+    status: &Status,
+    request: &ReplaceRequest,
+) -> Result<(MemberId, Option<String>), ApiError> {
+    match names::member(status, &request.with) {
+        Ok(member) if member.state == "spare" => Ok((MemberId(member.id), None)),
+        Ok(member) => Err(ApiError::conflict(format!(
+            "{} is {}, and only a spare can take a slot",
+            member.name, member.state
+        ))),
+        Err(names::NameError::Ambiguous(sentence)) => Err(ApiError::conflict(sentence)),
+        // A number can only have meant a drive of the array.
+        Err(error) if request.with.parse::<u64>().is_ok() => Err(error.into()),
+        Err(_) => {
+            let spare = SpareRequest {
+                drive: request.with.clone(),
+                force: request.force,
+            };
+            let added = app.spares.add(&app.shared, &spare)?;
+            let member = added.member.map(MemberId);
+            let member = member.ok_or_else(|| ApiError::internal("a new drive has no number"))?;
+            Ok((member, Some(added.text)))
+        }
+    }
+}
+
+/// Reads everything and compares.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/scrub", request_body = ScrubRequest,
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let request = if body.is_empty() { ScrubRequest::default() } else { parse(&body)? };
+    let repair = request.repair;
+    let doing = if repair { "repaired" } else { "checked" };
+    on_volume(app, name, move |volume| Command::Scrub { volume, repair }, doing).await
+}
+
+/// Gives up the scrub or replacement of a volume.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}/job",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no job that can be given up")))]
+pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        let kind = volume.job.as_ref().map(|job| job.kind.clone());
+        app.command(Command::CancelJob(VolumeId(number)))
+            .map_err(|refused| match (refused, &kind) {
+                (Refused::NoSuch, Some(kind)) => ApiError::conflict(format!(
+                    "the {kind} of {name} restores redundancy and cannot be given up; `pause` halts it"
+                )),
+                (Refused::NoSuch, None) => {
+                    ApiError::conflict(format!("volume {name} has no background work"))
+                }
+                (refused, _) => ApiError::refused(&format!("{name} is not changed"), refused),
+            })?;
+        Ok(done(format!("the {} of {name} is given up", kind.as_deref().unwrap_or("job"))))
+    })
+    .await
+}
+
+/// Halts the background work of a volume.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/pause",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no background work")))]
+pub async fn pause(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    on_volume(app, name, |volume| Command::Pause { volume, paused: true }, "paused").await
+}
+
+/// Lets the background work of a volume go on.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/resume",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no background work")))]
+pub async fn resume(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    on_volume(app, name, |volume| Command::Pause { volume, paused: false }, "resumed").await
+}
+
+async fn on_volume(
+    app: Arc<App>,
+    name: String,
+    order: impl FnOnce(VolumeId) -> Command + Send + 'static,
+    doing: &'static str,
+) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, _) = names::volume(&status, &name)?;
+        app.command(order(VolumeId(number))).map_err(|refused| match refused {
+            Refused::NoSuch => ApiError::conflict(format!("volume {name} has no background work")),
+            refused => ApiError::refused(&format!("volume {name} is not {doing}"), refused),
+        })?;
+        Ok(done(match doing {
+            "checked" | "repaired" => format!("volume {name} is being {doing}"),
+            _ => format!("the background work of {name} is {doing}"),
+        }))
+    })
+    .await
+}
+
+/// Limits background work.
+#[utoipa::path(put, path = "/v1/rate", request_body = RateRequest,
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody)))]
+pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
+    let RateRequest { bytes_per_s } = parse(&body)?;
+    blocking(app, move |app| {
+        app.command(Command::Rate(bytes_per_s))
+            .map_err(|refused| ApiError::refused("the limit is not changed", refused))?;
+        Ok(done(match bytes_per_s {
+            0 => "background work is unlimited".to_owned(),
+            limit => format!("background work is limited to {limit} bytes of each drive per second"),
+        }))
+    })
+    .await
+}
+
+/// Asks the process to flush, mark everything clean and end.
+#[utoipa::path(post, path = "/v1/stop", responses((status = 200, body = Done)))]
+pub async fn stop(State(app): State<Arc<App>>) -> Answer {
+    (app.on_stop)();
+    Ok(done("the array is being stopped".to_owned()))
+}

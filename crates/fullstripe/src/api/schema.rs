@@ -1,0 +1,90 @@
+//! The bodies of requests and answers, next to [`Status`](crate::serve::status::Status).
+//!
+//! Server and client share these types, and the description at `/v1/openapi.json` is generated from them.
+//! A field that is not known is refused: a misspelt option must not be ignored.
+
+use crate::serve::events::Told;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An order has been carried out, or is being carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// What was done, in one sentence.
+    pub text: String,
+    /// The number of the drive that the order was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<u8>,
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// One sentence: what is wrong, with what, and what to do.
+    pub error: String,
+    /// The order was refused because data could have been lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub protects_data: bool,
+}
+
+/// A drive that shall become a spare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpareRequest {
+    /// A member specification: a path as the serving process sees it, `ram:SIZE`, with `,key=value`.
+    pub drive: String,
+    /// Use the drive although it holds something. A drive that is in use is refused all the same.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// The drive in a slot shall be replaced by another one while it stays in service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceRequest {
+    /// The slot to vacate, from 0 on.
+    pub slot: u8,
+    /// A spare by number, name or serial, or the specification of a drive that is added first.
+    pub with: String,
+    /// See [`SpareRequest::force`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Read everything and compare.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubRequest {
+    /// Correct redundancy that does not match the data.
+    #[serde(default)]
+    pub repair: bool,
+}
+
+/// The limit of background work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateRequest {
+    /// Bytes of each member per second; 0 is unlimited.
+    pub bytes_per_s: u64,
+}
+
+/// An event with its number.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NumberedEvent {
+    /// Counts the events of this process from 1 on.
+    pub number: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Told,
+}
+
+/// The newest events.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Events {
+    /// Number of the newest event; 0 before the first. To be given as `since` next time.
+    pub newest: u64,
+    /// Events that were asked for but are not kept any more.
+    pub forgotten: u64,
+    /// Oldest first.
+    pub events: Vec<NumberedEvent>,
+}

@@ -1,0 +1,158 @@
+//! Where the socket of a serving process lies: the one rule, for servers and clients.
+//!
+//! In this order: `--socket PATH`; the environment's `FULLSTRIPE_SOCKET`; for root
+//! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and where there is no such folder
+//! `/tmp/fullstripe-UID/api.sock`. The folder of a default path belongs to its user alone, and both sides
+//! check that: in `/tmp` anybody can make a folder of any name.
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FileType, Mode};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Name of the environment's variable.
+pub const VARIABLE: &str = "FULLSTRIPE_SOCKET";
+
+/// A socket's path, and whether somebody chose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketPath {
+    /// The path.
+    pub path: PathBuf,
+    /// Nobody has named the path: its folder is ours to make and to check.
+    pub is_default: bool,
+}
+
+/// What the rule looks at.
+#[derive(Clone, Debug, Default)]
+struct Surroundings {
+    variable: Option<OsString>,
+    runtime_folder: Option<OsString>,
+    user: u32,
+}
+
+impl SocketPath {
+    /// Applies the rule of the module's prose; `given` is what stands behind `--socket`.
+    #[must_use]
+    pub fn choose(given: Option<&Path>) -> SocketPath {
+        let surroundings = Surroundings {
+            variable: std::env::var_os(VARIABLE),
+            runtime_folder: std::env::var_os("XDG_RUNTIME_DIR"),
+            user: rustix::process::geteuid().as_raw(),
+        };
+        choose_in(given, &surroundings)
+    }
+
+    /// Makes the folder of a default path if it is not there, and checks that nobody else can put
+    /// anything into it. Somebody's own choice of a path is left alone.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or belongs to or is open to others.
+    pub fn prepare_folder(&self) -> Result<()> {
+        let Some(folder) = self.own_folder() else {
+            return Ok(());
+        };
+        match rustix::fs::mkdir(folder, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => self.check_folder(),
+            Err(error) => Err(error).with_context(|| {
+                format!(
+                    "cannot make the folder {}; name a socket with --socket",
+                    folder.display()
+                )
+            }),
+        }
+    }
+
+    /// Checks that the folder of a default path is its user's alone. A folder that is not there is fine.
+    ///
+    /// # Errors
+    /// It belongs to or is open to others.
+    pub fn check_folder(&self) -> Result<()> {
+        let Some(folder) = self.own_folder() else {
+            return Ok(());
+        };
+        let Ok(stat) = rustix::fs::lstat(folder) else {
+            return Ok(());
+        };
+        let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        let closed = !Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        if !is_folder || stat.st_uid != rustix::process::geteuid().as_raw() || !closed {
+            bail!(
+                "{} is not a folder that only you can write to; remove it, or name a socket with --socket",
+                folder.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn own_folder(&self) -> Option<&Path> {
+        self.path.parent().filter(|_| self.is_default)
+    }
+}
+
+fn choose_in(given: Option<&Path>, surroundings: &Surroundings) -> SocketPath {
+    let non_empty = |text: &OsString| !text.is_empty();
+    let chosen = given.map(Path::to_owned).or_else(|| {
+        let variable = surroundings.variable.clone().filter(non_empty);
+        variable.map(PathBuf::from)
+    });
+    if let Some(path) = chosen {
+        return SocketPath {
+            path,
+            is_default: false,
+        };
+    }
+    let runtime_folder = surroundings.runtime_folder.clone().filter(non_empty);
+    let folder = match runtime_folder {
+        _ if surroundings.user == 0 => PathBuf::from("/run/fullstripe"),
+        Some(folder) => Path::new(&folder).join("fullstripe"),
+        None => PathBuf::from(format!("/tmp/fullstripe-{}", surroundings.user)),
+    };
+    SocketPath {
+        path: folder.join("api.sock"),
+        is_default: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_flag_comes_before_the_environment_and_that_before_the_defaults() {
+        let mut here = Surroundings {
+            variable: Some("/env.sock".into()),
+            runtime_folder: Some("/run/user/7".into()),
+            user: 7,
+        };
+        let path = |given, here: &Surroundings| choose_in(given, here).path;
+        assert_eq!(path(Some(Path::new("/flag.sock")), &here), Path::new("/flag.sock"));
+        assert_eq!(path(None, &here), Path::new("/env.sock"));
+        assert!(!choose_in(None, &here).is_default);
+        here.variable = Some(OsString::new());
+        assert_eq!(path(None, &here), Path::new("/run/user/7/fullstripe/api.sock"));
+        assert!(choose_in(None, &here).is_default);
+        here.user = 0;
+        assert_eq!(path(None, &here), Path::new("/run/fullstripe/api.sock"));
+        here.runtime_folder = None;
+        here.user = 7;
+        assert_eq!(path(None, &here), Path::new("/tmp/fullstripe-7/api.sock"));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fullstripe/api.sock");
+        let own = SocketPath { path: path.clone(), is_default: true };
+        own.prepare_folder().unwrap();
+        own.prepare_folder().unwrap();
+        let made = path.parent().unwrap();
+        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::set_permissions(made, PermissionsExt::from_mode(0o770)).unwrap();
+        let error = own.check_folder().unwrap_err().to_string();
+        assert!(error.contains("is not a folder that only you can write to"), "{error}");
+        let chosen = SocketPath { path, is_default: false };
+        chosen.check_folder().unwrap();
+    }
+}

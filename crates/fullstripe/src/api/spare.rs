@@ -1,0 +1,212 @@
+//! Adding a drive to the running array.
+//!
+//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then its
+//! spare record is written, *before* the array knows the drive: a degraded array takes a spare at once
+//! and writes its own record onto it, which a late spare record would destroy.
+
+use super::errors::ApiError;
+use super::schema::{Done, SpareRequest};
+use super::state::command;
+use crate::commands::foreign::{Ends, in_words, search};
+use crate::commands::words::size;
+use crate::container::assemble::Container;
+use crate::container::persist::Identity;
+use crate::container::probe::{Probed, parse_spec, probe};
+use crate::container::write::write_record;
+use crate::serve::events::refusal;
+use crate::serve::runtime::{Shared, lock};
+use crate::serve::status::Status;
+use drives::claimants::claimants;
+use drives::drive::{Access, OpenError};
+use drives::spec::MemberSpec;
+use engine::control::message::Command;
+use engine::limits::CONTAINER_MEMBERS_MAX;
+use engine::units::MemberId;
+use metadata::imsm::build::NewDrive;
+use metadata::imsm::{Mpb, SectorSize};
+use std::sync::Mutex;
+
+/// What a drive must have room for behind the last volume's data: 1 MiB of write-hole log and the
+/// metadata block (2048 and 2210 sectors of the format).
+const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;
+
+/// What a drive must be to join a container, and whether there is room for it. Drives are added one at a
+/// time.
+#[derive(Debug)]
+pub struct Spares {
+    sector: SectorSize,
+    needed_bytes: u64,
+    /// Every number has been given; numbers of drives are not used twice.
+    full: Mutex<bool>,
+}
+
+impl Spares {
+    /// The rules of `container`, which is about to be started; they do not change while it runs.
+    #[must_use]
+    pub fn of(container: &Container) -> Spares {
+        let ends = container.record.volumes.iter().map(|volume| {
+            let shape = &volume.geometry;
+            shape.start_bytes + shape.component_bytes
+        });
+        let first = container.members.first();
+        Spares {
+            sector: first.map_or(SectorSize::Bytes512, |member| member.sector),
+            needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
+            full: Mutex::new(false),
+        }
+    }
+
+    /// Adds the drive of `request` to the array as a spare; a degraded volume may take it at once. Blocks.
+    ///
+    /// # Errors
+    /// 400 when the specification means no drive, 409 when the drive cannot or should not be used.
+    pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
+        let spec = parse_spec(&request.drive)
+            .map_err(|error| ApiError::bad_input(format!("{error:#}")))?;
+        let mut full = lock(&self.full);
+        if *full {
+            return Err(ApiError::conflict(format!(
+                "this process has numbered {CONTAINER_MEMBERS_MAX} drives, which is all it can; stop \
+                 and serve the array again before adding another"
+            )));
+        }
+        let probed = open(spec)?;
+        self.check(&shared.status(), &probed)?;
+        refuse_foreign(&probed, request.force)?;
+        mark_as_spare(&probed)?;
+        let name = probed.drive.name().to_owned();
+        let notes = probed.drive.notes().to_vec();
+        let (size_bytes, volatile_cache) = (probed.drive.size_bytes(), probed.drive.volatile_cache());
+        let identity = Identity {
+            serial: probed.serial,
+            placement: probed.placement,
+        };
+        let member = shared.attach(probed.drive, identity);
+        *full = usize::from(member.0) + 1 >= CONTAINER_MEMBERS_MAX;
+        let order = Command::AddSpare {
+            member,
+            size_bytes,
+            volatile_cache,
+        };
+        if let Err(refused) = command(shared, order) {
+            shared.detach(member);
+            return Err(ApiError::conflict(format!(
+                "{name} is not added: {}; its metadata says spare now",
+                refusal(refused)
+            )));
+        }
+        Ok(Done {
+            text: added(&shared.status(), &name, member, &notes),
+            member: Some(member.0),
+        })
+    }
+
+    fn check(&self, status: &Status, probed: &Probed) -> Result<(), ApiError> {
+        let name = probed.drive.name();
+        if probed.sector != self.sector {
+            return Err(ApiError::conflict(format!(
+                "{name} has sectors of {} bytes and the array's drives of {}; all must be the same",
+                probed.sector.bytes(),
+                self.sector.bytes()
+            )));
+        }
+        if probed.drive.size_bytes() < self.needed_bytes {
+            return Err(ApiError::conflict(format!(
+                "{name} has {}, and a drive of this array needs {}",
+                size(probed.drive.size_bytes()),
+                size(self.needed_bytes)
+            )));
+        }
+        check_serial(status, probed)
+    }
+}
+
+fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
+    let serial = probed.serial.to_string();
+    let same = |member: &&crate::serve::status::MemberStatus| {
+        member.serial == serial && member.state != "removed"
+    };
+    let Some(twin) = status.members.iter().find(same) else {
+        return Ok(());
+    };
+    let name = probed.drive.name();
+    Err(ApiError::conflict(if twin.state == "failed" {
+        format!("{name} has the serial number {serial} of failed drive {}; `remove` that first", twin.id)
+    } else {
+        format!(
+            "{name} and drive {} ({}) have the same serial number {serial}; give {name} another with \
+             ,serial=NAME",
+            twin.id, twin.name
+        )
+    }))
+}
+
+/// What has become of the new drive, which a degraded volume may have taken already.
+fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> String {
+    let taken = status.volumes.iter().find_map(|volume| {
+        let slot = volume.slots.iter().position(|slot| slot.member == Some(member.0))?;
+        Some(format!("volume {} rebuilds slot {slot} onto it", volume.name))
+    });
+    let first = match taken {
+        Some(taken) => format!("{name} is drive {}, and {taken}", member.0),
+        None => format!("{name} is drive {}, a spare", member.0),
+    };
+    let sentences: Vec<String> = std::iter::once(first).chain(notes.iter().cloned()).collect();
+    sentences.join("; ")
+}
+
+/// Opens and reads the drive; a name that means no drive is bad input, all else a conflict.
+fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
+    probe(spec, Access::Exclusive).map_err(|error| {
+        let sentence = format!("{error:#}");
+        match error.downcast_ref() {
+            Some(
+                OpenError::Missing { .. } | OpenError::WrongKind { .. } | OpenError::OwnSector { .. },
+            ) => ApiError::bad_input(sentence),
+            Some(OpenError::InUse { .. }) => ApiError::conflict(sentence).protecting_data(),
+            _ => ApiError::conflict(sentence),
+        }
+    })
+}
+
+/// Refuses a drive that somebody uses, and unless `force` says so one that holds anything known.
+///
+/// # Errors
+/// One sentence that says what was found.
+pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
+    let name = probed.drive.name();
+    let users = probed.path().map(claimants).unwrap_or_default();
+    if !users.is_empty() {
+        let users = users.join(", ");
+        let sentence = format!("{name} is in use by {users}; release it first");
+        return Err(ApiError::conflict(sentence).protecting_data());
+    }
+    if force {
+        return Ok(());
+    }
+    let ends = Ends::read(probed).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+    let foreign = search(&ends);
+    let held = match &probed.found {
+        Ok(Some(found)) if !found.mpb.volumes.is_empty() => {
+            let volumes: Vec<String> =
+                found.mpb.volumes.iter().map(|volume| volume.name.to_string()).collect();
+            format!("the metadata of an array ({})", volumes.join(", "))
+        }
+        Err(error) => format!("RAID metadata that cannot be read ({error})"),
+        Ok(_) if foreign.is_empty() => return Ok(()),
+        Ok(_) => in_words(&foreign),
+    };
+    let sentence = format!("{name} holds {held}; --force takes it all the same");
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
+fn mark_as_spare(probed: &Probed) -> Result<(), ApiError> {
+    let drive = NewDrive {
+        serial: probed.serial,
+        total_sectors: probed.placement.total_sectors(),
+    };
+    Mpb::spare(&drive, probed.sector)
+        .map_err(anyhow::Error::from)
+        .and_then(|record| write_record(&record, &[probed]))
+        .map_err(|error| ApiError::conflict(format!("{error:#}")))
+}

@@ -1,0 +1,106 @@
+//! `assemble`: what `serve` would do with these drives, without doing it.
+//!
+//! Which copy of the record is the truth, who is evicted and why, how each volume would be started, and
+//! which option would start one that is refused. Nothing is written.
+
+use super::describe::{self, ContainerReport, Report, text};
+use super::exit_codes::{DEGRADED, REFUSED, conclude};
+use super::open::to_look;
+use super::words::{print_json, print_text};
+use anyhow::{Result, bail};
+use metadata::imsm::start::StartOptions;
+use std::process::ExitCode;
+
+/// Arguments of `assemble`.
+#[derive(clap::Args, Debug)]
+pub struct AssembleArgs {
+    /// The array's drives: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    #[command(flatten)]
+    accepted: Accepted,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the user accepts; the same options start a volume in `serve`.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Accepted {
+    /// Accept members that are missing without having been marked failed.
+    #[arg(long)]
+    degraded: bool,
+    /// Accept that a RAID 5 without one member may return outdated bytes where writes were interrupted.
+    #[arg(long)]
+    accept_write_hole: bool,
+    /// Accept that a RAID 5 without one member is only right where it was synchronised or written.
+    #[arg(long)]
+    accept_unsynced: bool,
+}
+
+impl Accepted {
+    /// In the form that the rules want.
+    #[must_use]
+    pub fn options(self) -> StartOptions {
+        StartOptions {
+            degraded: self.degraded,
+            accept_write_hole: self.accept_write_hole,
+            accept_unsynced: self.accept_unsynced,
+        }
+    }
+}
+
+/// Runs `assemble`. Exit code 0: everything starts as it should; [`DEGRADED`]; [`REFUSED`].
+///
+/// # Errors
+/// A drive cannot be looked at, or there is no array on any.
+pub fn run(args: &AssembleArgs) -> Result<ExitCode> {
+    conclude(assemble(args))
+}
+
+fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
+    let drives = to_look(&args.drives)?;
+    let report = describe::report(&drives, args.accepted.options());
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_text(&text::of_report(&report))?;
+    }
+    let names = || args.drives.join(", ");
+    match &report.containers[..] {
+        [] if report.damaged.is_empty() => {
+            bail!("no array on {}; `fullstripe create` makes one", names())
+        }
+        [] => bail!(
+            "no drive of {} has a readable record; `fullstripe metadata restore` puts back a copy",
+            names()
+        ),
+        [container] => Ok(ExitCode::from(verdict(container, &report))),
+        several => {
+            eprintln!(
+                "fullstripe: {} different arrays on {}; name the drives of one",
+                several.len(),
+                names()
+            );
+            Ok(ExitCode::from(REFUSED))
+        }
+    }
+}
+
+fn verdict(container: &ContainerReport, report: &Report) -> u8 {
+    let refused = container.refused.is_some()
+        || container
+            .volumes
+            .iter()
+            .any(|volume| volume.start.mode == "refused");
+    let whole = container
+        .volumes
+        .iter()
+        .all(|volume| volume.state == "optimal" && volume.start.mode == "read-write")
+        && report.damaged.is_empty();
+    match (refused, whole) {
+        (true, _) => REFUSED,
+        (false, false) => DEGRADED,
+        (false, true) => 0,
+    }
+}

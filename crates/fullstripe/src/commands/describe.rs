@@ -1,0 +1,395 @@
+//! What is told of a container: the one description behind `list`, `assemble` and `create`, as JSON and as
+//! text ([`text`]).
+
+pub mod text;
+
+use super::words::{SECTOR_BYTES, level_number};
+use crate::container::probe::Probed;
+use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
+use metadata::imsm::geometry::Level;
+use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
+use metadata::imsm::{MapState, Mpb, Uuid, Volume};
+use serde::Serialize;
+
+/// Everything found on a set of drives.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of this schema: 1.
+    pub version: u32,
+    /// The containers.
+    pub containers: Vec<ContainerReport>,
+    /// Drives with the record of a spare that no container here could use.
+    pub spares: Vec<String>,
+    /// Drives with a damaged record that no container lists, and why.
+    pub damaged: Vec<DamagedReport>,
+    /// Drives without metadata.
+    pub empty: Vec<String>,
+}
+
+/// A drive with a damaged record.
+#[derive(Clone, Debug, Serialize)]
+pub struct DamagedReport {
+    /// What the user called it.
+    pub name: String,
+    /// What is wrong with the record.
+    pub reason: String,
+}
+
+/// One container.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContainerReport {
+    /// UUID as mdadm prints it; absent when the truth could not be chosen.
+    pub uuid: Option<String>,
+    /// Number of the last metadata update.
+    pub generation: Option<u32>,
+    /// Why it is not assembled at all.
+    pub refused: Option<String>,
+    /// Its drives, in order of the disk table, then those that do not belong any more.
+    pub members: Vec<MemberReport>,
+    /// Spares that fit.
+    pub spares: Vec<String>,
+    /// Its volumes.
+    pub volumes: Vec<VolumeReport>,
+    /// The record must be written again before the first volume is started.
+    pub rewrite_needed: bool,
+    /// What the user should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A drive of a container.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberReport {
+    /// What the user called it, if it is here.
+    pub name: Option<String>,
+    /// Serial in the metadata.
+    pub serial: String,
+    /// Size in the metadata.
+    pub size_bytes: u64,
+    /// `present`, `evicted`, `failed` or `missing`.
+    pub state: &'static str,
+    /// Why it is evicted.
+    pub reason: Option<String>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeReport {
+    /// Its name.
+    pub name: String,
+    /// UUID as mdadm prints it.
+    pub uuid: String,
+    /// RAID level, or what the record says instead of one.
+    pub level: u8,
+    /// Usable size.
+    pub size_bytes: u64,
+    /// Chunk per member; 0 for RAID 1.
+    pub chunk_bytes: u64,
+    /// `optimal`, `degraded`, `not protected` (redundancy is not established) or `failed`.
+    pub state: &'static str,
+    /// Whether it was not stopped cleanly.
+    pub dirty: bool,
+    /// The slots.
+    pub slots: Vec<SlotReport>,
+    /// How `serve` would start it.
+    pub start: StartReport,
+}
+
+/// A slot of a volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlotReport {
+    /// The drive, if it is here.
+    pub drive: Option<String>,
+    /// `in sync`, `rebuilding`, `failed` or `missing`.
+    pub state: &'static str,
+}
+
+/// How a volume would be started.
+#[derive(Clone, Debug, Serialize)]
+pub struct StartReport {
+    /// `read-write`, `read-only` or `refused`.
+    pub mode: &'static str,
+    /// Why not for writing, or not at all.
+    pub reason: Option<String>,
+    /// The option of `serve` with which it would go on.
+    pub option: Option<&'static str>,
+    /// What would run in the background.
+    pub work: Option<String>,
+}
+
+/// Groups `drives` into containers and describes each as it would be started with `options`.
+#[must_use]
+pub fn report(drives: &[Probed], options: StartOptions) -> Report {
+    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let choice = choose(&candidates);
+    let name = |drive: usize| drives[drive].drive.name().to_owned();
+    let taken: Vec<usize> = choice
+        .containers
+        .iter()
+        .filter_map(|found| found.outcome.as_ref().ok())
+        .flat_map(|assembly| assembly.spares.iter().copied())
+        .collect();
+    let damaged = |&drive: &usize| DamagedReport {
+        name: name(drive),
+        reason: drives[drive]
+            .found
+            .as_ref()
+            .err()
+            .map_or(String::new(), ToString::to_string),
+    };
+    let used = |drive: usize| {
+        choice.containers.iter().any(|found| {
+            found
+                .outcome
+                .as_ref()
+                .is_ok_and(|assembly| place_of(assembly, drive).is_some())
+        })
+    };
+    Report {
+        version: 1,
+        containers: choice
+            .containers
+            .iter()
+            .map(|found| container(drives, found, options))
+            .collect(),
+        spares: choice
+            .spares
+            .iter()
+            .filter(|drive| !taken.contains(drive))
+            .map(|&drive| name(drive))
+            .collect(),
+        damaged: choice.damaged.iter().map(damaged).collect(),
+        empty: (0..drives.len())
+            .filter(|&drive| matches!(drives[drive].found, Ok(None)) && !used(drive))
+            .map(name)
+            .collect(),
+    }
+}
+
+/// Where a drive stands in the disk table.
+fn place_of(assembly: &Assembly, drive: usize) -> Option<usize> {
+    assembly.members.iter().position(|state| match state {
+        MemberState::Present { drive: here } | MemberState::Evicted { drive: here, .. } => {
+            *here == drive
+        }
+        MemberState::MarkedFailed | MemberState::Missing => false,
+    })
+}
+
+fn container(drives: &[Probed], found: &Found, options: StartOptions) -> ContainerReport {
+    let assembly = match &found.outcome {
+        Ok(assembly) => assembly,
+        Err(refusal) => return refused_container(drives, found.container_family, refusal),
+    };
+    let mpb = &assembly.mpb;
+    let present = assembly.present();
+    let volumes = (0..mpb.volumes.len())
+        .map(|at| volume(drives, assembly, at, &start_mode(mpb, at, &present, options)));
+    let name = |drive: &usize| drives[*drive].drive.name().to_owned();
+    ContainerReport {
+        uuid: Some(Uuid::of_container(mpb).to_string()),
+        generation: Some(mpb.generation),
+        refused: None,
+        members: members(drives, assembly),
+        spares: assembly.spares.iter().map(name).collect(),
+        volumes: volumes.collect(),
+        rewrite_needed: assembly.rewrite_needed,
+        notes: notes(drives, assembly),
+    }
+}
+
+fn refused_container(
+    drives: &[Probed],
+    family: u32,
+    refusal: &metadata::imsm::choose::Refusal,
+) -> ContainerReport {
+    let record = |probed: &&Probed| {
+        matches!(&probed.found, Ok(Some(found)) if !found.mpb.is_spare()
+            && found.mpb.container_family() == family)
+    };
+    let member = |probed: &Probed| MemberReport {
+        name: Some(probed.drive.name().to_owned()),
+        serial: probed.serial.to_string(),
+        size_bytes: probed.drive.size_bytes(),
+        state: "evicted",
+        reason: None,
+    };
+    ContainerReport {
+        uuid: None,
+        generation: None,
+        refused: Some(refusal.to_string()),
+        members: drives.iter().filter(record).map(member).collect(),
+        spares: Vec::new(),
+        volumes: Vec::new(),
+        rewrite_needed: false,
+        notes: Vec::new(),
+    }
+}
+
+fn members(drives: &[Probed], assembly: &Assembly) -> Vec<MemberReport> {
+    let name = |drive: usize| Some(drives[drive].drive.name().to_owned());
+    let listed = assembly.mpb.disks.iter().zip(&assembly.members);
+    let listed = listed.map(|(disk, state)| {
+        let (name, state, reason) = match *state {
+            MemberState::Present { drive } => (name(drive), "present", None),
+            MemberState::Evicted { drive, reason } => {
+                (name(drive), "evicted", Some(reason.to_string()))
+            }
+            MemberState::MarkedFailed => (None, "failed", None),
+            MemberState::Missing => (None, "missing", None),
+        };
+        MemberReport {
+            name,
+            serial: disk.serial.to_string(),
+            size_bytes: disk.total_sectors.saturating_mul(SECTOR_BYTES),
+            state,
+            reason,
+        }
+    });
+    let outsiders = assembly.outsiders.iter().map(|&(drive, reason)| MemberReport {
+        name: name(drive),
+        serial: drives[drive].serial.to_string(),
+        size_bytes: drives[drive].drive.size_bytes(),
+        state: "evicted",
+        reason: Some(reason.to_string()),
+    });
+    listed.chain(outsiders).collect()
+}
+
+/// The warnings of the choice, and drives that have become shorter than the record says.
+fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
+    let mut notes = assembly.warnings.clone();
+    for probed in drives {
+        let listed = assembly.mpb.disk_index_of(&probed.serial);
+        let Some(disk) = listed.and_then(|row| assembly.mpb.disks.get(row)) else {
+            continue;
+        };
+        let (now, recorded) = (probed.placement.total_sectors(), disk.total_sectors);
+        if now < recorded && matches!(probed.found, Ok(None)) {
+            notes.push(format!(
+                "{} has {} bytes but had {} when it joined: it was cut off, and its metadata with it",
+                probed.drive.name(),
+                now * SECTOR_BYTES,
+                recorded.saturating_mul(SECTOR_BYTES)
+            ));
+        }
+    }
+    if assembly.rewrite_needed {
+        notes.push(
+            "an update of the metadata was interrupted; it is completed when a volume is started"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn volume(drives: &[Probed], assembly: &Assembly, at: usize, mode: &StartMode) -> VolumeReport {
+    let mpb = &assembly.mpb;
+    let volume = &mpb.volumes[at];
+    let slots = slots(drives, assembly, volume);
+    let level = volume.map.level();
+    VolumeReport {
+        name: volume.name.to_string(),
+        uuid: Uuid::of_volume(mpb, at).map_or(String::new(), |uuid| uuid.to_string()),
+        level: level.map_or(volume.map.stored_level, level_number),
+        size_bytes: volume.size_sectors.saturating_mul(SECTOR_BYTES),
+        chunk_bytes: chunk_bytes(volume),
+        state: state(level, &slots, mode),
+        dirty: volume.is_dirty(),
+        slots,
+        start: start(volume, mode),
+    }
+}
+
+/// The chunk that people are told of: a mirror has none.
+#[must_use]
+pub fn chunk_bytes(volume: &Volume) -> u64 {
+    if volume.map.level() == Some(Level::Raid1) {
+        0
+    } else {
+        u64::from(volume.map.sectors_per_strip) * SECTOR_BYTES
+    }
+}
+
+fn slots(drives: &[Probed], assembly: &Assembly, volume: &Volume) -> Vec<SlotReport> {
+    let here = assembly.slot_drives(volume);
+    let current = &volume.current_map().order;
+    let slot = |(entry, drive): (&metadata::imsm::SlotEntry, &Option<usize>)| SlotReport {
+        drive: drive.map(|drive| drives[drive].drive.name().to_owned()),
+        state: match drive {
+            Some(_) if !entry.out_of_sync => "in sync",
+            Some(_) => "rebuilding",
+            None if is_failed(&assembly.mpb, entry.disk_index) => "failed",
+            None => "missing",
+        },
+    };
+    current.iter().zip(&here).map(slot).collect()
+}
+
+fn is_failed(mpb: &Mpb, row: u32) -> bool {
+    mpb.disks
+        .get(row as usize)
+        .is_none_or(metadata::imsm::Disk::is_failed)
+}
+
+fn state(level: Option<Level>, slots: &[SlotReport], mode: &StartMode) -> &'static str {
+    let usable = slots.iter().map(|slot| slot.state == "in sync");
+    let unsynced = matches!(
+        mode,
+        StartMode::ReadWrite {
+            sync: SyncWork::InitialSync { .. } | SyncWork::Resync { .. },
+            ..
+        }
+    );
+    match level.map_or(MapState::Failed, |level| level.state_with(usable)) {
+        MapState::Failed => "failed",
+        MapState::Degraded => "degraded",
+        _ if unsynced => "not protected",
+        _ => "optimal",
+    }
+}
+
+fn start(volume: &Volume, mode: &StartMode) -> StartReport {
+    match mode {
+        StartMode::ReadWrite { sync, .. } => StartReport {
+            mode: "read-write",
+            reason: None,
+            option: None,
+            work: work(volume, sync),
+        },
+        StartMode::ReadOnly { reason, .. } => StartReport {
+            mode: "read-only",
+            reason: Some(reason.to_string()),
+            option: None,
+            work: None,
+        },
+        StartMode::Refused {
+            reason,
+            override_flag,
+        } => StartReport {
+            mode: "refused",
+            reason: Some(reason.to_string()),
+            option: *override_flag,
+            work: None,
+        },
+    }
+}
+
+fn work(volume: &Volume, sync: &SyncWork) -> Option<String> {
+    let (what, from_sector) = match sync {
+        SyncWork::None => return None,
+        SyncWork::InitialSync { from_sector } => ("initial sync".to_owned(), *from_sector),
+        SyncWork::Resync { from_sector } => ("resync".to_owned(), *from_sector),
+        SyncWork::Rebuild {
+            slots, from_sector, ..
+        } => {
+            let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
+            (format!("rebuild of slot {}", slots.join(", ")), *from_sector)
+        }
+    };
+    let percent = from_sector.saturating_mul(100) / volume.component_sectors().max(1);
+    Some(if from_sector == 0 {
+        format!("{what} from the start")
+    } else {
+        format!("{what} from {percent} %")
+    })
+}

@@ -1,0 +1,128 @@
+//! A container as text.
+
+use super::super::words::{count, size, table};
+use super::{ContainerReport, MemberReport, Report, VolumeReport};
+use std::fmt::Write as _;
+
+/// Everything found, a paragraph for each container.
+#[must_use]
+pub fn of_report(report: &Report) -> String {
+    let mut text = String::new();
+    for container in &report.containers {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&of_container(container));
+    }
+    for name in &report.spares {
+        let _ = writeln!(text, "{name} holds the record of a spare.");
+    }
+    for damaged in &report.damaged {
+        let _ = writeln!(text, "{}: {}.", damaged.name, damaged.reason);
+    }
+    for name in &report.empty {
+        let _ = writeln!(text, "{name} holds no RAID metadata.");
+    }
+    text
+}
+
+/// A container: head, volumes, drives that are not simply present, notes.
+#[must_use]
+pub fn of_container(container: &ContainerReport) -> String {
+    let mut text = String::new();
+    match (&container.uuid, container.generation) {
+        (Some(uuid), Some(generation)) => {
+            let _ = writeln!(
+                text,
+                "container {uuid}: {}, generation {generation}",
+                count(container.members.len(), "drive")
+            );
+        }
+        _ => text.push_str("container that is not assembled\n"),
+    }
+    if let Some(refused) = &container.refused {
+        let _ = writeln!(text, "  refused: {refused}");
+    }
+    text.push_str(&volumes(&container.volumes));
+    for volume in &container.volumes {
+        text.push_str(&start(volume));
+    }
+    text.push_str(&members(&container.members));
+    if !container.spares.is_empty() {
+        let _ = writeln!(text, "  spare: {}", container.spares.join(", "));
+    }
+    for note in &container.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    text
+}
+
+fn volumes(volumes: &[VolumeReport]) -> String {
+    if volumes.is_empty() {
+        return String::new();
+    }
+    let head = ["VOLUME", "LEVEL", "SIZE", "CHUNK", "DRIVES", "STATE", "UUID"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for volume in volumes {
+        let present = volume.slots.iter().filter(|slot| slot.drive.is_some());
+        let dirty = if volume.dirty { ", dirty" } else { "" };
+        rows.push(vec![
+            volume.name.clone(),
+            format!("RAID {}", volume.level),
+            size(volume.size_bytes),
+            match volume.chunk_bytes {
+                0 => "-".to_owned(),
+                bytes => size(bytes),
+            },
+            format!("{} of {}", present.count(), volume.slots.len()),
+            format!("{}{dirty}", volume.state),
+            volume.uuid.clone(),
+        ]);
+    }
+    table(2, &rows)
+}
+
+/// Nothing for a volume that simply starts.
+fn start(volume: &VolumeReport) -> String {
+    let name = &volume.name;
+    let start = &volume.start;
+    let reason = start.reason.clone().unwrap_or_default();
+    match (start.mode, &start.work) {
+        ("refused", _) => {
+            let option = start
+                .option
+                .map_or(String::new(), |option| format!("; {option} starts it all the same"));
+            format!("  {name} is not started: {reason}{option}\n")
+        }
+        ("read-only", _) => format!("  {name} is started read-only: {reason}\n"),
+        (_, Some(work)) => format!("  {name} is started with {work}\n"),
+        _ => String::new(),
+    }
+}
+
+fn members(members: &[MemberReport]) -> String {
+    let mut text = String::new();
+    let names: Vec<&str> = members
+        .iter()
+        .filter(|member| member.state == "present")
+        .filter_map(|member| member.name.as_deref())
+        .collect();
+    if !names.is_empty() {
+        let _ = writeln!(text, "  drives: {}", names.join(", "));
+    }
+    for member in members.iter().filter(|member| member.state != "present") {
+        let serial = &member.serial;
+        let name = member.name.as_deref();
+        let _ = match (member.state, name, &member.reason) {
+            ("failed", ..) => writeln!(text, "  failed: the drive with serial {serial}"),
+            ("missing", ..) => writeln!(text, "  missing: the drive with serial {serial}"),
+            (_, Some(name), Some(reason)) => writeln!(text, "  evicted: {name}, because {reason}"),
+            (_, name, _) => writeln!(
+                text,
+                "  found on {} (serial {serial})",
+                name.unwrap_or("a drive")
+            ),
+        };
+    }
+    text
+}

@@ -1,0 +1,169 @@
+//! A drive and its record as text.
+
+use super::super::words::{count, date, size, table};
+use super::DriveReport;
+use super::record::{RecordReport, VolumeRecord};
+use std::fmt::Write as _;
+
+/// Ranges of the bad block log that are printed; JSON has them all.
+const BAD_BLOCKS_SHOWN: usize = 16;
+
+/// The paragraph of one drive.
+pub fn of_drive(drive: &DriveReport) -> String {
+    let mut text = format!(
+        "{}: {}, sectors of {} bytes, serial {}\n",
+        drive.name,
+        size(drive.size_bytes),
+        drive.sector_bytes,
+        drive.serial
+    );
+    if let Some(model) = &drive.model {
+        let _ = writeln!(text, "  model: {model}");
+    }
+    match (&drive.record, &drive.damaged) {
+        (Some(record), _) => of_record(&mut text, record),
+        (None, Some(damaged)) => {
+            let _ = writeln!(text, "  IMSM record that cannot be used: {damaged}");
+        }
+        (None, None) => text.push_str("  no IMSM record\n"),
+    }
+    let inside = drive.record.as_ref().is_some_and(|record| !record.volumes.is_empty());
+    for what in &drive.holds {
+        let place = if inside {
+            "  its first or last MiB looks like"
+        } else {
+            "  holds"
+        };
+        let _ = writeln!(text, "{place} {what}");
+    }
+    text
+}
+
+fn of_record(text: &mut String, record: &RecordReport) {
+    let _ = writeln!(
+        text,
+        "  IMSM record {}, checksum correct, {} bytes on the drive",
+        record.format_version, record.image_bytes
+    );
+    let _ = writeln!(text, "  container: {}", record.container_uuid);
+    let _ = writeln!(
+        text,
+        "  family {}, original family {}, generation {}",
+        record.family, record.original_family, record.generation
+    );
+    if record.created_unix_s > 0 {
+        let _ = writeln!(text, "  made: {}", date(record.created_unix_s));
+    }
+    let _ = writeln!(text, "  attributes: {}", record.attributes.join(", "));
+    if !record.unsupported.is_empty() {
+        let _ = writeln!(
+            text,
+            "  not supported, so no volume is started: {}",
+            record.unsupported.join(", ")
+        );
+    }
+    if record.own_row.is_none() {
+        text.push_str(
+            "  the table does not list this drive's serial: it is a copy, was renamed, or was \
+             marked failed\n",
+        );
+    }
+    disks(text, record);
+    if record.volumes.is_empty() {
+        text.push_str("  no volume: this is the record of a spare\n");
+    }
+    for volume in &record.volumes {
+        of_volume(text, volume);
+    }
+    bad_blocks(text, record);
+    if let Some(reshape) = &record.reshape {
+        let _ = writeln!(
+            text,
+            "  reshape: at unit {} of {}",
+            reshape.current_unit, reshape.units
+        );
+    }
+}
+
+fn disks(text: &mut String, record: &RecordReport) {
+    let mut rows = vec![["ROW", "SERIAL", "SIZE", "STATE", ""].map(str::to_owned).to_vec()];
+    for (row, disk) in record.disks.iter().enumerate() {
+        let own = if record.own_row == Some(row) {
+            "this drive"
+        } else {
+            ""
+        };
+        rows.push(vec![
+            row.to_string(),
+            disk.serial.clone(),
+            size(disk.size_bytes),
+            disk.state.to_owned(),
+            own.to_owned(),
+        ]);
+    }
+    text.push_str(&table(2, &rows));
+}
+
+fn of_volume(text: &mut String, volume: &VolumeRecord) {
+    let chunk = match volume.chunk_bytes {
+        0 => String::new(),
+        bytes => format!(", chunk {}", size(bytes)),
+    };
+    let _ = writeln!(
+        text,
+        "  volume {}: RAID {} of {}{chunk}, {}",
+        volume.name,
+        volume.level,
+        count(volume.members, "drive"),
+        size(volume.size_bytes)
+    );
+    let _ = writeln!(text, "    uuid {}", volume.uuid);
+    let dirty = if volume.dirty { "dirty" } else { "clean" };
+    let _ = writeln!(
+        text,
+        "    state {}, {dirty}, write-hole protection {}",
+        volume.state, volume.write_hole_policy
+    );
+    let _ = writeln!(
+        text,
+        "    on each drive {} from byte {}",
+        size(volume.component_bytes),
+        volume.start_bytes
+    );
+    if let Some(migration) = &volume.migration {
+        let done = migration.done_bytes.map_or("unknown".to_owned(), |done| {
+            let percent =
+                u128::from(done) * 100 / u128::from(volume.component_bytes.max(1));
+            format!("{} of {} ({percent} %)", size(done), size(volume.component_bytes))
+        });
+        let _ = writeln!(
+            text,
+            "    {} in progress, done {done}; until then {}",
+            migration.kind, migration.state
+        );
+    }
+    let slots: Vec<String> = volume
+        .slots
+        .iter()
+        .enumerate()
+        .map(|(slot, entry)| {
+            let state = if entry.in_sync { "" } else { " (out of sync)" };
+            format!("{slot}: {}{state}", entry.serial)
+        })
+        .collect();
+    let _ = writeln!(text, "    slots {}", slots.join(", "));
+}
+
+fn bad_blocks(text: &mut String, record: &RecordReport) {
+    for range in record.bad_blocks.iter().take(BAD_BLOCKS_SHOWN) {
+        let _ = writeln!(
+            text,
+            "  unreadable: row {}, {} bytes at byte {}",
+            range.row, range.length_bytes, range.offset_bytes
+        );
+    }
+    let hidden = record.bad_blocks.len().saturating_sub(BAD_BLOCKS_SHOWN);
+    if hidden > 0 {
+        let _ = writeln!(text, "  unreadable: {hidden} more ranges (all with --json)");
+    }
+}
