@@ -1,6 +1,64 @@
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 //! fullstripe's RAID engine: a state machine without clock, threads or I/O.
+//!
+//! # The way of a request
+//!
+//! A [`request::Request`] comes in ([`shard::Engine::handle`]), is checked and admitted (`route`), and cut at
+//! the borders of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
+//! and locked (`dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
+//! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`);
+//! at the end the request is answered (`settle`). Background work (`background`) takes the same way.
+//! The controller ([`control`]), on the first shard, owns the metadata record and says what shards may
+//! do. Everything outside is a [`world::World`]; the loop that connects the two is [`shard::Shard`].
+//!
+//! # The rule of use
+//!
+//! One mutation, then drain: after every [`shard::Engine::handle`] (or a batch of them) call
+//! [`shard::Engine::poll`] until it returns nothing. Work is planned while outputs are polled.
+//!
+//! ```
+//! use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
+//! use engine::layout::{Geometry, Level};
+//! use engine::request::{Operation, Request};
+//! use engine::shard::{Engine, Options, Output, Setup};
+//! use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+//! use engine::world::Input;
+//!
+//! let geometry = Geometry::new(Geometry {
+//!     level: Level::Raid0, members: 2, chunk_bytes: 64 << 10, start_bytes: 0,
+//!     component_bytes: 1 << 20, size_bytes: 2 << 20, block_bytes: 512,
+//! }).unwrap();
+//! let drive = MemberRecord { state: MemberState::Active, size_bytes: 8 << 20, volatile_cache: false };
+//! let slot = |member| SlotRecord { member: Some(MemberId(member)), current: true };
+//! let volume = VolumeRecord {
+//!     geometry, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
+//!     then_resync: false,
+//! };
+//! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume] };
+//! let setup = Setup {
+//!     shard: ShardId(0), shards: 1, record, scratch: (Buffer(0), 16 << 20),
+//!     zeros: Buffer(16 << 20), options: Options::default(),
+//! };
+//! let mut engine = Engine::new(setup, Nanos(0));
+//! engine.handle(Input::Request(Request {
+//!     tag: 7, volume: VolumeId(0), operation: Operation::Read, fua: false,
+//!     offset_bytes: 64 << 10, length_bytes: 4096, buffer: Buffer(32 << 20),
+//! }), Nanos(1));
+//! let mut answered = None;
+//! while let Some(output) = engine.poll() {
+//!     match output {
+//!         // The second chunk lies at the beginning of the second member.
+//!         Output::Io(io) => {
+//!             assert_eq!((io.member, io.offset_bytes, io.length_bytes), (MemberId(1), 0, 4096));
+//!             engine.handle(Input::Done { token: io.token, result: Ok(()) }, Nanos(2));
+//!         }
+//!         Output::Complete(completion) => answered = Some(completion),
+//!         _ => {}
+//!     }
+//! }
+//! assert_eq!(answered.unwrap().tag, 7);
+//! ```
 extern crate alloc;
 
 mod adopt;

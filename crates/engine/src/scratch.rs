@@ -135,7 +135,7 @@ mod tests {
                 .wrapping_mul(6364136223846793005)
                 .wrapping_add(1442695040888963407);
             let roll = seed >> 33;
-            if roll % 2 == 0 || held.is_empty() {
+            if roll.is_multiple_of(2) || held.is_empty() {
                 let length = 1 + (roll % 200_000) as u32;
                 if let Some(block) = scratch.take(length) {
                     let (from, to) = (block.buffer.0, block.buffer.0 + u64::from(length));

@@ -12,8 +12,8 @@ use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
 use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX, REQUESTS_MAX,
-    VOLUME_MEMBERS_MAX,
+    BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX,
+    REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
 use crate::plan::{Plan, Step};
 use crate::pool::Pool;
@@ -23,7 +23,7 @@ use crate::route::RequestState;
 use crate::scratch::Scratch;
 use crate::stats::Stats;
 use crate::units::{Buffer, MemberId, Nanos, ShardId};
-use crate::volume::Volume;
+use crate::volume::{MIRROR_STEP_BYTES_MAX, Volume};
 use crate::world::{Input, Io, Token, World};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -71,23 +71,19 @@ impl Default for Options {
 }
 
 impl Setup {
-    /// The least scratch memory with which every plan of these volumes can run.
+    /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
+    /// plan holds a band of every slot and its own parity, background work on mirrors a step of at most
+    /// 8 MiB. More lets more plans run at once.
     #[must_use]
     pub fn scratch_bytes_min(volumes: &[Geometry]) -> u64 {
-        let largest = |shape: &Geometry| {
-            // Old data and parity of all slots, new parity, and room for the planner's alignment.
-            let window = shape
-                .chunk_bytes
-                .min(crate::limits::BAND_BYTES_MAX.max(8 << 20));
-            let window = u64::from(window.min(8 << 20));
-            let members = u64::from(shape.members) + 2;
-            (members * window.min(u64::from(crate::limits::BAND_BYTES_MAX))).max(2 * (8 << 20))
-        };
-        volumes
+        let members = volumes
             .iter()
-            .map(largest)
+            .map(|shape| u64::from(shape.members))
             .max()
-            .unwrap_or(1 << 20)
+            .unwrap_or(0);
+        let parity = (members + 2) * u64::from(BAND_BYTES_MAX);
+        parity
+            .max(u64::from(MIRROR_STEP_BYTES_MAX))
             .next_power_of_two()
     }
 }

@@ -11,7 +11,7 @@ use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
 use alloc::vec::Vec;
 
 /// Most scratch that one background step over a mirrored row should need.
-const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
+pub(crate) const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
 
 /// A volume on a shard.
 #[derive(Debug)]

@@ -250,7 +250,7 @@ impl Scene {
                     let uncovered_readable = data.0 & !covered & !view.readable.0 == 0;
                     let covered_readable = (covered | 1 << parity.0) & !view.readable.0 == 0;
                     let parity_alone = covered & !view.writable.0 != 0 && !view.in_sync;
-                    let no_way = !uncovered_readable && !(covered_readable && view.in_sync);
+                    let no_way = !(uncovered_readable || covered_readable && view.in_sync);
                     covered != 0 && (parity_alone || no_way)
                 })
     }

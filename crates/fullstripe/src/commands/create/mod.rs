@@ -1,0 +1,320 @@
+//! `create`: a new volume, in a new container or beside the volumes of an existing one.
+//!
+//! The order keeps every earlier state whole for as long as possible: open the drives exclusively, look
+//! what they hold ([`super::foreign`]), build the record in memory so that impossible wishes fail before
+//! anything is touched, save what will be overwritten, remove foreign marks, zero the members where that is
+//! deterministic ([`zero`]), and write the record last.
+
+mod occupied;
+mod summary;
+mod zero;
+
+use super::backup::Backup;
+use super::backup::place::keep;
+use super::exit_codes::conclude;
+use super::foreign::{Ends, Finding};
+use super::open::for_change;
+use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
+use crate::container::assemble::geometry_of;
+use crate::container::probe::Probed;
+use crate::container::write::write_record;
+use anyhow::{Context, Result, bail};
+use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
+use metadata::imsm::choose::{Assembly, choose};
+use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
+use metadata::imsm::{Mpb, VolumeName};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Chunk unless another is asked for: the default of NVMe firmware, and the largest that it takes.
+const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
+
+/// Arguments of `create`.
+#[derive(clap::Args, Debug)]
+pub struct CreateArgs {
+    /// Name of the volume: 1 to 16 letters, digits, dots, underscores or hyphens.
+    name: String,
+    /// RAID level: 0, 1, 5 or 10.
+    #[arg(long, short, value_parser = parse_level)]
+    level: Level,
+    /// Bytes that stay together on one drive, a power of two from 4k to 1m; 128k unless given.
+    #[arg(long, value_parser = parse_size)]
+    chunk: Option<u64>,
+    /// Usable size; the largest possible unless given. Rounded down to 1 MiB on each drive.
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Allow shapes that firmware or older mdadm cannot read, and say who cannot.
+    #[arg(long)]
+    wide: bool,
+    /// Destroy what the drives hold; both ends of each go into a backup file first.
+    #[arg(long)]
+    force: bool,
+    /// Leave the drives' content as it is; redundancy is established when the volume is served.
+    #[arg(long)]
+    no_zero: bool,
+    /// Folder for the backup of what is overwritten.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The members in slot order: PATH[,serial=S][,sector=N]. All drives of an existing container get a
+    /// further volume beside the others.
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+}
+
+/// Runs `create`.
+///
+/// # Errors
+/// What was asked for is not possible, or a drive fails. Drives that hold something are a refusal.
+pub fn run(args: &CreateArgs) -> Result<ExitCode> {
+    conclude(create(args))
+}
+
+fn create(args: &CreateArgs) -> Result<ExitCode> {
+    let spec = spec(args)?;
+    let drives = for_change(&args.drives)?;
+    require_lasting(&drives)?;
+    let created = match whole_container(&drives) {
+        Some(assembly) => add_volume(args, spec, &drives, &assembly)?,
+        None => new_container(args, spec, &drives)?,
+    };
+    let summary = summary::of(&created, &drives, &args.drives);
+    if args.json {
+        print_json(&summary)?;
+    } else {
+        print_text(&summary::text(&summary))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What has been made.
+struct Created {
+    mpb: Mpb,
+    /// Number of the new volume.
+    volume: usize,
+    /// Where the copy of what was overwritten is.
+    backup: Option<PathBuf>,
+    /// Why the members' redundancy has not been established, if it has not.
+    unsynced: Option<String>,
+    /// What was destroyed.
+    destroyed: Vec<String>,
+}
+
+fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
+    let Some(name) = VolumeName::new(&args.name) else {
+        bail!(
+            "\"{}\" cannot be a volume's name: use 1 to 16 letters, digits, dots, underscores or \
+             hyphens, and no dot or hyphen first",
+            args.name
+        );
+    };
+    if args.level == Level::Raid1 && args.chunk.is_some() {
+        bail!("a RAID 1 has no chunks; leave out --chunk");
+    }
+    let chunk_bytes = args.chunk.unwrap_or(DEFAULT_CHUNK_BYTES);
+    if !chunk_bytes.is_power_of_two() || !(4 << 10..=1 << 20).contains(&chunk_bytes) {
+        bail!("--chunk {chunk_bytes} is not possible: use a power of two from 4k to 1m");
+    }
+    Ok(VolumeSpec {
+        name,
+        level: args.level,
+        strip_sectors: (chunk_bytes / SECTOR_BYTES) as u32,
+        size: args
+            .size
+            .map_or(SizeRequest::Largest, |bytes| SizeRequest::Volume {
+                sectors: bytes / SECTOR_BYTES,
+            }),
+        born_in_sync: false,
+        allow_wide: args.wide,
+    })
+}
+
+/// Metadata on memory of this process would be gone with it.
+fn require_lasting(drives: &[Probed]) -> Result<()> {
+    if let Some(probed) = drives.iter().find(|probed| probed.path().is_none()) {
+        bail!(
+            "{} is gone when this command ends; an array is made on files or block devices",
+            probed.drive.name()
+        );
+    }
+    let sector = |probed: &Probed| probed.drive.sector_bytes();
+    let first = &drives[0];
+    if let Some(other) = drives.iter().find(|probed| sector(probed) != sector(first)) {
+        bail!(
+            "{} has sectors of {} bytes and {} of {}; all members need the same",
+            first.drive.name(),
+            sector(first),
+            other.drive.name(),
+            sector(other)
+        );
+    }
+    Ok(())
+}
+
+/// The container that `drives` are, no more and no less, if each serves in it.
+fn whole_container(drives: &[Probed]) -> Option<Assembly> {
+    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let mut choice = choose(&candidates);
+    if choice.containers.len() != 1 {
+        return None;
+    }
+    let assembly = choice.containers.remove(0).outcome.ok()?;
+    let whole = assembly.members.len() == drives.len()
+        && assembly.present().into_iter().all(|present| present);
+    whole.then_some(assembly)
+}
+
+fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Result<Created> {
+    let identity = new_identity()?;
+    let members: Vec<NewDrive> = drives
+        .iter()
+        .map(|probed| NewDrive {
+            serial: probed.serial,
+            total_sectors: probed.placement.total_sectors(),
+        })
+        .collect();
+    let build = |born_in_sync| {
+        let spec = VolumeSpec {
+            born_in_sync,
+            ..spec
+        };
+        Mpb::create(&members, &spec, identity)
+    };
+    let draft = build(false).map_err(|error| explain(error, drives))?;
+    require_servable(&draft, drives)?;
+    let occupied = occupied::occupied(drives)?;
+    if !args.force {
+        occupied::refuse(drives, &occupied)?;
+    }
+    let backup = save_ends(args, drives, &occupied)?;
+    for (probed, (_, findings)) in drives.iter().zip(&occupied) {
+        clear_marks(probed, findings)?;
+    }
+    let unsynced = zero::establish(args.no_zero, &draft.volumes[0], drives)?;
+    let mut mpb = build(unsynced.is_none())?;
+    if unsynced.is_some() {
+        mpb.start_initial_sync(0)?;
+    }
+    let all: Vec<&Probed> = drives.iter().collect();
+    write_record(&mpb, &all)?;
+    Ok(Created {
+        mpb,
+        volume: 0,
+        backup,
+        unsynced,
+        destroyed: occupied::sentences(drives, &occupied),
+    })
+}
+
+fn add_volume(
+    args: &CreateArgs,
+    spec: VolumeSpec,
+    drives: &[Probed],
+    assembly: &Assembly,
+) -> Result<Created> {
+    let build = |born_in_sync| {
+        let mut mpb = assembly.mpb.clone();
+        mpb.add_volume(&VolumeSpec {
+            born_in_sync,
+            ..spec
+        })?;
+        Ok(mpb)
+    };
+    let draft = build(false).map_err(|error| explain(error, drives))?;
+    require_servable(&draft, drives)?;
+    let all: Vec<&Probed> = drives.iter().collect();
+    let backup = keep(
+        &Backup::of_metadata("create", &all)?,
+        args.backup.as_deref(),
+    )?;
+    let at = draft.volumes.len() - 1;
+    let unsynced = zero::establish(args.no_zero, &draft.volumes[at], drives)?;
+    let mut mpb = build(unsynced.is_none())?;
+    if unsynced.is_some() {
+        mpb.start_initial_sync(at)?;
+    }
+    mpb.bump_generation();
+    write_record(&mpb, &all)?;
+    Ok(Created {
+        mpb,
+        volume: at,
+        backup: Some(backup),
+        unsynced,
+        destroyed: Vec::new(),
+    })
+}
+
+/// A refusal of the format, with what to do where the format cannot know it.
+fn explain(error: BuildError, drives: &[Probed]) -> anyhow::Error {
+    let smallest = drives
+        .iter()
+        .min_by_key(|probed| probed.placement.total_sectors());
+    let hint = match (&error, smallest) {
+        (BuildError::Geometry(GeometryError::NoSpace { .. }), Some(probed)) => format!(
+            "; the smallest drive is {} with {}",
+            probed.drive.name(),
+            super::words::size(probed.drive.size_bytes())
+        ),
+        (BuildError::DuplicateName { .. }, _) => "; choose another".to_owned(),
+        (BuildError::Degraded { .. }, _) => "; rebuild it first".to_owned(),
+        _ => String::new(),
+    };
+    anyhow::anyhow!("{error}{hint}")
+}
+
+/// The format holds more than the engine serves.
+fn require_servable(mpb: &Mpb, drives: &[Probed]) -> Result<()> {
+    let most = engine::limits::VOLUMES_MAX;
+    if mpb.volumes.len() > most {
+        bail!("the drives hold {most} volumes already, and no more are supported");
+    }
+    let sector_bytes = drives[0].drive.sector_bytes();
+    mpb.volumes
+        .iter()
+        .try_for_each(|volume| geometry_of(volume, sector_bytes).map(drop))
+}
+
+/// Saves both ends of every drive that holds something; `None` if none does.
+fn save_ends(
+    args: &CreateArgs,
+    drives: &[Probed],
+    occupied: &[(Ends, Vec<Finding>)],
+) -> Result<Option<PathBuf>> {
+    let mut backup = Backup::new("create");
+    for (probed, (ends, findings)) in drives.iter().zip(occupied) {
+        if !findings.is_empty() {
+            backup.add(probed, &ends.areas());
+        }
+    }
+    if backup.header.drives.is_empty() {
+        return Ok(None);
+    }
+    keep(&backup, args.backup.as_deref()).map(Some)
+}
+
+fn clear_marks(probed: &Probed, findings: &[Finding]) -> Result<()> {
+    for mark in findings.iter().flat_map(|finding| &finding.marks) {
+        let zeros = vec![0; (mark.end - mark.start) as usize];
+        probed
+            .drive
+            .write_at(mark.start, &zeros)
+            .with_context(|| format!("{}: cannot remove what it held", probed.drive.name()))?;
+    }
+    Ok(())
+}
+
+fn new_identity() -> Result<ContainerIdentity> {
+    use std::io::Read;
+    let mut random = [0; 4];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut random))
+        .context("cannot get a random number for the container's identity")?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok(ContainerIdentity {
+        family_num: u32::from_le_bytes(random).max(1),
+        creation_time: now.map_or(0, |since| since.as_secs()),
+    })
+}

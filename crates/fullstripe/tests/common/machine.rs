@@ -1,0 +1,122 @@
+//! Loop devices and mounts. They need root; a test that cannot have them says so and ends.
+
+use super::process::{Guarded, run, tool};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Whether this process may make loop devices and mount; says that the test is skipped when not.
+pub fn is_root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("{test}: skipped, it needs root for loop devices and mounts");
+    }
+    root
+}
+
+/// A loop device over a file.
+pub struct Loop {
+    device: PathBuf,
+}
+
+impl Loop {
+    /// Sets up a loop device over `file`, with its partitions.
+    #[track_caller]
+    pub fn over(file: &Path, options: &[&str]) -> Loop {
+        let mut command = tool("losetup");
+        command.args(["--find", "--show"]).args(options).arg(file);
+        let said = run(&mut command, 20).ok();
+        Loop { device: PathBuf::from(said.out.trim()) }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
+    /// Detaches it, while somebody may still hold it.
+    pub fn detach(&self) {
+        run(tool("losetup").arg("--detach").arg(&self.device), 20);
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// A mounted file system.
+pub struct Mount {
+    place: PathBuf,
+}
+
+impl Mount {
+    /// Mounts with `options` (device and such included) at `place`, which is made.
+    #[track_caller]
+    pub fn new(options: &[&str], place: &Path) -> Mount {
+        std::fs::create_dir_all(place).expect("a folder to mount at");
+        run(tool("mount").args(options).arg(place), 30).ok();
+        Mount { place: place.to_owned() }
+    }
+
+    /// Where it is mounted.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Unmounts it.
+    #[track_caller]
+    pub fn end(self) {
+        run(tool("umount").arg(&self.place), 60).ok();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run(tool("umount").arg("--lazy").arg(&self.place), 30);
+    }
+}
+
+/// A volume as a file, by nbdfuse.
+pub struct Fuse {
+    process: Guarded,
+    file: PathBuf,
+}
+
+impl Fuse {
+    /// Presents what the NBD server at `uri` offers as the file `disk` in the folder `place`.
+    #[track_caller]
+    pub fn new(uri: &str, place: &Path) -> Fuse {
+        std::fs::create_dir_all(place).expect("a folder for the file");
+        let file = place.join("disk");
+        std::fs::write(&file, []).expect("a file to mount over");
+        let mut process = Guarded::start(tool("nbdfuse").arg(&file).arg(uri));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::fs::metadata(&file).map_or(0, |found| found.len()) == 0 {
+            assert!(process.runs() && Instant::now() < deadline, "nbdfuse does not serve {uri}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Fuse { process, file }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Unmounts it and waits until everything is written.
+    #[track_caller]
+    pub fn end(mut self) {
+        run(tool("fusermount3").arg("-u").arg(&self.file), 30).ok();
+        self.process.wait(Duration::from_secs(30));
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        if self.process.runs() {
+            run(tool("fusermount3").args(["-u", "-z"]).arg(&self.file), 30);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What the end-to-end tests share: drives in a folder of their own, the built binary as a guarded
+//! process, and clients that remember what was acknowledged.
+//!
+//! - [`bed`]: files that serve as drives, and arrays made of them;
+//! - [`process`]: programs that are bounded in time and never outlive the test;
+//! - [`serve`]: a running `fullstripe serve`, its events, its status and the commands sent to it;
+//! - [`nbd`]: an NBD client made of raw bytes;
+//! - [`ledger`]: random load that records every acknowledged write and checks every sector later;
+//! - [`faulty`]: a drive whose faults the test switches on and off;
+//! - [`machine`]: loop devices and mounts, which need root.
+//!
+//! Every test file uses a part of it.
+#![allow(dead_code, unused_imports)]
+
+pub mod bed;
+pub mod faulty;
+pub mod ledger;
+pub mod machine;
+pub mod nbd;
+pub mod process;
+pub mod serve;
+
+pub use bed::Bed;
+pub use faulty::FaultyDrive;
+pub use ledger::{Ledger, Load, Mix};
+pub use machine::{Loop, Mount, is_root};
+pub use nbd::Client;
+pub use process::{Said, run, tool};
+pub use serve::{Server, Starting};
+
+/// 1 MiB.
+pub const MIB: u64 = 1 << 20;
