@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 mod api;
 mod bench;
+mod commands;
 mod container;
 mod serve;
 

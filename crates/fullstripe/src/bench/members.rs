@@ -67,6 +67,17 @@ impl Members {
             Some(drive) if hardware => drive.clone(),
             _ => open(config, 0)?,
         };
+        if hardware
+            && drives
+                .iter()
+                .flatten()
+                .any(|drive| drive.block_device().is_none())
+        {
+            notes.push(
+                "files on one drive share its speed; the roofline takes each for a drive"
+                    .to_owned(),
+            );
+        }
         let geometry = geometry(config, &drives)?;
         let limits = first.limits;
         Ok(Members {

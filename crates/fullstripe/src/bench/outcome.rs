@@ -220,6 +220,14 @@ impl Outcome {
         let mut notes = members.notes.clone();
         let speed = speed(config, members, calibrations, rounds, &mut notes);
         let limit = limit(config, speed);
+        let generator = Rates::median(&rates(|round| vec![&round.generator]));
+        if generator.cores < CORE_BUSY {
+            notes.push(format!(
+                "the machine is busy with other work: the generator, which never waits, got {:.2} of \
+                 its core, so the IOPS are too low",
+                generator.cores
+            ));
+        }
         let mut stats = Counters::default();
         let mut latency = histogram();
         let mut requests = 0;
@@ -243,7 +251,7 @@ impl Outcome {
             member_ios: commands as f64 / requests,
             member_bytes_per_byte: bytes / (requests * f64::from(config.block_bytes)),
             latency_ns: LatencyNs::of(&latency),
-            generator: Rates::median(&rates(|round| vec![&round.generator])),
+            generator,
             bare: Rates::median(&bares),
             stats,
             notes,

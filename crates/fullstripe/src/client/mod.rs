@@ -1,1 +1,111 @@
-//! Client.
+//! The commands that talk to a serving process.
+//!
+//! Each is a thin client of the HTTP interface ([`crate::api`]): it finds the socket, asks, and shows the
+//! answer, as text for people or with `--json` as what the interface said. What may be done is decided by
+//! the serving process alone.
+//!
+//! [`connection`] is the client itself. [`status`] and [`events`] look, [`orders`] changes things, [`jobs`]
+//! orders long work and can wait for its end. [`panel`] and [`changes`] put a status into words.
+
+mod changes;
+pub mod connection;
+mod events;
+mod jobs;
+mod orders;
+mod panel;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use crate::api::schema::Done;
+use crate::commands::exit_codes::{conclude, refused};
+use crate::commands::words::{print_json, print_text};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use connection::{Client, ClientError};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Commands for a running array.
+#[derive(Subcommand, Debug)]
+pub enum ClientCommand {
+    /// Show the running array: volumes, drives, background work
+    Status(status::StatusArgs),
+    /// Show what has happened to the running array
+    Events(events::EventsArgs),
+    /// Stop using a drive, as if it had failed
+    Fail(orders::MemberArgs),
+    /// Let go of a failed drive or a spare
+    Remove(orders::MemberArgs),
+    /// Add a drive as a spare; a degraded volume takes it at once
+    AddSpare(orders::AddSpareArgs),
+    /// Copy the drive in a slot to another one while it stays in service
+    Replace(orders::ReplaceArgs),
+    /// Show or wait for the return of a volume's redundancy; resumes it when paused
+    Rebuild(jobs::RebuildArgs),
+    /// Read everything and compare data with redundancy
+    Scrub(jobs::ScrubArgs),
+    /// Halt the background work of a volume
+    Pause(orders::VolumeArgs),
+    /// Let the background work of a volume go on
+    Resume(orders::VolumeArgs),
+    /// Give up the scrub or replacement of a volume
+    Cancel(orders::VolumeArgs),
+    /// Limit background work
+    Rate(orders::RateArgs),
+    /// End the serving process: flush, mark everything clean, let go of the drives
+    Stop(orders::StopArgs),
+}
+
+/// How to reach the serving process, and how to answer.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Reach {
+    /// Socket of the serving process; default: $FULLSTRIPE_SOCKET, or the user's own
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Reach {
+    fn connect(&self) -> Result<Client> {
+        Client::connect(self.socket.as_deref())
+    }
+
+    /// Prints the answer to an order.
+    fn print(&self, done: &Done) -> Result<()> {
+        if self.json {
+            print_json(done)
+        } else {
+            print_text(&format!("{}\n", done.text))
+        }
+    }
+}
+
+/// Runs `command`.
+///
+/// # Errors
+/// One sentence: nobody serves, or what the serving process said. An order that it refuses for the sake of
+/// data has its own exit code.
+pub fn run(command: &ClientCommand) -> Result<ExitCode> {
+    let result = match command {
+        ClientCommand::Status(args) => status::run(args),
+        ClientCommand::Events(args) => events::run(args),
+        ClientCommand::Fail(args) => orders::on_member(args, "fail"),
+        ClientCommand::Remove(args) => orders::on_member(args, "remove"),
+        ClientCommand::AddSpare(args) => orders::add_spare(args),
+        ClientCommand::Replace(args) => orders::replace(args),
+        ClientCommand::Rebuild(args) => jobs::rebuild(args),
+        ClientCommand::Scrub(args) => jobs::scrub(args),
+        ClientCommand::Pause(args) => orders::on_volume(args, "pause"),
+        ClientCommand::Resume(args) => orders::on_volume(args, "resume"),
+        ClientCommand::Cancel(args) => orders::cancel(args),
+        ClientCommand::Rate(args) => orders::rate(args),
+        ClientCommand::Stop(args) => orders::stop(args),
+    };
+    conclude(result.map_err(|error| match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Answered { body, .. }) if body.protects_data => refused(body.error.clone()),
+        _ => error,
+    }))
+}

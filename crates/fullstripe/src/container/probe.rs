@@ -47,15 +47,11 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
     };
     let placement = Placement::new(drive.size_bytes(), sector)
         .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-    let region = placement.region_to_read();
-    let bytes = drive
-        .read_at(region.offset_bytes, region.length_bytes as usize)
-        .with_context(|| format!("{name}: cannot read the metadata region"))?;
+    let found = read_region(&drive, placement, sector)?;
     let serial = Serial::from_drive(drive.serial().as_bytes());
     if serial.is_empty() {
         bail!("{name} reports no serial number; give it one with {name},serial=NAME");
     }
-    let found = decode_region(&bytes, sector);
     Ok(Probed {
         spec,
         drive,
@@ -64,6 +60,18 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
         serial,
         found,
     })
+}
+
+fn read_region(
+    drive: &Drive,
+    placement: Placement,
+    sector: SectorSize,
+) -> Result<Result<Option<Found>, DecodeError>> {
+    let region = placement.region_to_read();
+    let bytes = drive
+        .read_at(region.offset_bytes, region.length_bytes as usize)
+        .with_context(|| format!("{}: cannot read the metadata region", drive.name()))?;
+    Ok(decode_region(&bytes, sector))
 }
 
 /// Opens every member of `specs`; see [`probe`].
@@ -89,6 +97,16 @@ pub fn probe_all(specs: &[String], access: Access) -> Result<Vec<Probed>> {
 }
 
 impl Probed {
+    /// Reads the metadata region again, after something was written to it.
+    ///
+    /// # Errors
+    /// The drive cannot be read.
+    #[cfg(test)]
+    pub fn reread(&mut self) -> Result<()> {
+        self.found = read_region(&self.drive, self.placement, self.sector)?;
+        Ok(())
+    }
+
     /// What the rules of [`metadata::imsm::choose`] want to know.
     #[must_use]
     pub fn candidate(&self) -> Candidate {

@@ -5,6 +5,7 @@
 //! it ends the processes at once, which wakes whoever waits for them, so that the story ends by itself. If
 //! it does not within [`PATIENCE`], the thread clears away and ends the process.
 
+use super::programs::find;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::{Path, PathBuf};
@@ -127,6 +128,11 @@ impl Guard {
         self.debts().loop_devices.push(device.to_owned());
     }
 
+    /// Detaches the loop devices at once.
+    pub fn clear_loop_devices(&self) {
+        self.debts().detach_loop_devices();
+    }
+
     /// Enters the folder.
     pub fn add_folder(&self, folder: &Path) {
         self.debts().folder = Some(folder.to_owned());
@@ -141,16 +147,7 @@ impl Guard {
     pub fn clear(&self) {
         let mut debts = self.debts();
         debts.end_processes();
-        for device in std::mem::take(&mut debts.loop_devices) {
-            let mut detach = Command::new("losetup");
-            detach.arg("-d").arg(&device).stdin(Stdio::null());
-            if !detach.status().is_ok_and(|status| status.success()) {
-                eprintln!(
-                    "fullstripe: {} could not be detached; losetup -d {0} does it",
-                    device.display()
-                );
-            }
-        }
+        debts.detach_loop_devices();
         let Some(folder) = debts.folder.take() else {
             return;
         };
@@ -171,6 +168,22 @@ impl Debts {
     fn end_processes(&self) {
         for &leader in &self.groups {
             let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+
+    fn detach_loop_devices(&mut self) {
+        for device in std::mem::take(&mut self.loop_devices) {
+            let Some(losetup) = find("losetup") else {
+                continue;
+            };
+            let mut detach = Command::new(losetup);
+            detach.arg("-d").arg(&device).stdin(Stdio::null());
+            if !detach.status().is_ok_and(|status| status.success()) {
+                eprintln!(
+                    "fullstripe: {} could not be detached; losetup -d {0} does it",
+                    device.display()
+                );
+            }
         }
     }
 }

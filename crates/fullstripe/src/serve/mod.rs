@@ -11,11 +11,12 @@ pub mod runtime;
 pub mod status;
 
 use crate::api::socket_path::SocketPath;
-use crate::api::{self, ApiOptions, EventLog, Hook, SpareRules};
+use crate::api::schema::SpareRequest;
+use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::container::assemble::{Container, assemble};
 use crate::container::probe::probe_all;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::drive::Access;
 use drives::spec::parse_size;
@@ -173,8 +174,8 @@ fn serve(
         addresses.iter().map(|address| nbd::listen(address, args.listen)).collect::<Result<_>>()?;
     let uris = names.iter().flat_map(|name| listening.iter().map(move |one| one.uri(name))).collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
-    let spares = SpareRules::of(&container);
-    let events = Arc::new(EventLog::default());
+    let spares = Arc::new(Spares::of(&container));
+    let events = EventLog::new();
     let hook = args.on_event.as_deref().map(Hook::new).transpose()?.map(Arc::new);
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
     let runtime = Runtime::start(container, options, nbd::ports(exports, peers.clone()), move |event| {
@@ -182,7 +183,7 @@ fn serve(
         if let Some(hook) = &calls {
             hook.tell(&event);
         }
-        log.push(event);
+        log.add(event);
     })?;
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
@@ -191,13 +192,17 @@ fn serve(
     let api = api::serve_api(ApiOptions {
         shared: shared.clone(),
         events,
-        spares,
+        spares: spares.clone(),
         socket: SocketPath::choose(args.socket.as_deref()),
         on_stop: Box::new(move || {
             stop.send_replace(true);
         }),
         hook: hook.clone(),
     })?;
+    for drive in &args.spare {
+        let request = SpareRequest { drive: drive.clone(), force: false };
+        spares.add(&shared, &request).map_err(|error| anyhow!("--spare {drive}: {error}"))?;
+    }
     nbd::start_listening(&shared, listening);
     ready(&shared, json)?;
     wait_for_end(stopped)?;

@@ -364,6 +364,9 @@ fn run_shard<P: Port>(
     shared: &Arc<Shared>,
     ready: &Sender<()>,
 ) -> Result<()> {
+    // The kernel must not wait for this thread's I/O to get memory for this thread. Needs a privilege;
+    // without it the array works all the same until memory is gone.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
     let MemoryShare {
         arena,
         zeros,

@@ -229,3 +229,6 @@ fn error_code(failure: Failure) -> ErrorCode {
         Failure::Stopping => ErrorCode::ShuttingDown,
     }
 }
+
+#[cfg(test)]
+mod tests;

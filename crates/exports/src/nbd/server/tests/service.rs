@@ -10,7 +10,7 @@ use engine::units::MemberId;
 
 use super::client::{Client, greet, option, option_reply, pattern, request};
 use super::rig::{MIB, Rig, wait_until};
-use crate::nbd::server::NewListener;
+use crate::nbd::server::{NewConnection, NewListener};
 use crate::nbd::wire::*;
 
 #[test]
@@ -266,6 +266,20 @@ fn what_the_engine_cannot_do_is_an_error_of_one_request() {
     wait_until("all are counted", || rig.stats(0).requests_failed == 3);
     drop((simple, structured));
     rig.wait_until_idle();
+}
+
+#[test]
+fn sockets_made_not_to_block_are_made_to_wait() {
+    let rig = Rig::with(|_| ());
+    let (stream, server) = std::os::unix::net::UnixStream::pair().unwrap();
+    server.set_nonblocking(true).unwrap();
+    // The two share their flags.
+    let watcher = server.try_clone().unwrap();
+    rig.mail(0, NewConnection(server.into()));
+    let mut client = Client::simple(stream, "vol0");
+    assert_eq!(client.read(0, 512).len(), 512);
+    let flags = rustix::fs::fcntl_getfl(&watcher).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
 }
 
 #[test]

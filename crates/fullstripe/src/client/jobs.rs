@@ -1,0 +1,213 @@
+//! The commands about long work: `rebuild` and `scrub`, which can wait for its end.
+//!
+//! While they wait they draw a progress bar on standard error, if that is a terminal; what they print in
+//! the end goes to standard output.
+
+use super::Reach;
+use super::connection::{Client, encode};
+use super::panel::pace;
+use crate::api::names::{NameError, volume as find_volume};
+use crate::api::schema::{Done, Events, NumberedEvent, ScrubRequest};
+use crate::commands::words::print_json;
+use crate::serve::status::{JobStatus, Status, VolumeStatus};
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use hyper::Method;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A job is gone before its last event is told; after this many looks it will not come any more.
+const LOOKS_WITHOUT_EVENT_MAX: u32 = 25;
+
+/// Which volume, and whether to wait.
+#[derive(Args, Debug)]
+pub struct RebuildArgs {
+    /// Name of the volume
+    volume: String,
+    /// Return when the volume has its redundancy back
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Which volume, and what to do about mismatches.
+#[derive(Args, Debug)]
+pub struct ScrubArgs {
+    /// Name of the volume
+    volume: String,
+    /// Correct redundancy that does not match the data
+    #[arg(long)]
+    repair: bool,
+    /// Return when the scrub has ended; it is a failure if anything did not match
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A bar on a terminal, nothing elsewhere.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Bar {
+        let bar = ProgressBar::new(1);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %, {msg}") {
+            bar.set_style(style.progress_chars("##-"));
+        }
+        Bar(bar)
+    }
+
+    fn show(&self, volume: &str, job: &JobStatus) {
+        self.0.set_prefix(format!("{volume}: {}", job.kind));
+        self.0.set_length(job.total_bytes);
+        self.0.set_position(job.done_bytes);
+        self.0.set_message(pace(job));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn volume<'a>(status: &'a Status, name: &str) -> Result<&'a VolumeStatus> {
+    let (_, volume) = find_volume(status, name).map_err(|error| match error {
+        NameError::Unknown(sentence) | NameError::Ambiguous(sentence) => anyhow!(sentence),
+    })?;
+    Ok(volume)
+}
+
+fn is_whole(volume: &VolumeStatus) -> bool {
+    volume.state == "optimal"
+}
+
+/// `rebuild`.
+///
+/// # Errors
+/// The volume has no way back to redundancy, or with `--wait` did not get there.
+pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let status: Status = client.get("/v1/status")?;
+    let before = volume(&status, &args.volume)?;
+    if before.job.as_ref().is_some_and(|job| job.paused) {
+        let path = format!("/v1/volumes/{}/resume", encode(&args.volume));
+        let _: Done = client.order(Method::POST, &path)?;
+    }
+    check_way_back(&status, before)?;
+    let status = if args.wait { wait_until_whole(&client, &args.volume)? } else { client.get("/v1/status")? };
+    let after = volume(&status, &args.volume)?;
+    if args.reach.json {
+        print_json(after)?;
+    } else {
+        let text = match &after.job {
+            Some(job) => format!("volume {} is {}; {}: {}", after.name, after.state, job.kind, pace(job)),
+            None => format!("volume {} is {}", after.name, after.state),
+        };
+        args.reach.print(&Done { text, member: None })?;
+    }
+    if args.wait && !is_whole(after) {
+        bail!("volume {} is {}, and nothing is under way to change that", after.name, after.state);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An error that says what is missing when nothing would ever happen.
+fn check_way_back(status: &Status, volume: &VolumeStatus) -> Result<()> {
+    if is_whole(volume) || is_working(status, volume) {
+        return Ok(());
+    }
+    let name = &volume.name;
+    if volume.state == "failed" {
+        bail!(
+            "volume {name} has lost more drives than it survives; stop, bring a drive back, and serve again"
+        );
+    }
+    if volume.level == 0 || volume.read_only {
+        bail!("volume {name} is {} and cannot be rebuilt as it is served", volume.state);
+    }
+    if status.members.iter().any(|member| member.state == "spare") {
+        bail!(
+            "volume {name} is {} and takes no spare: it is served with --no-auto-rebuild, or no spare \
+             is large enough",
+            volume.state
+        );
+    }
+    bail!(
+        "volume {name} is {} and there is no spare; `fullstripe add-spare DRIVE` starts a rebuild",
+        volume.state
+    )
+}
+
+/// Whether anything is under way that ends with this volume whole, or that it has to wait for.
+fn is_working(status: &Status, volume: &VolumeStatus) -> bool {
+    volume.job.is_some() || status.volumes.iter().any(|other| other.job.is_some())
+}
+
+fn wait_until_whole(client: &Client, name: &str) -> Result<Status> {
+    let bar = Bar::new();
+    loop {
+        let status: Status = client.get("/v1/status")?;
+        let now = volume(&status, name)?;
+        if let Some(job) = &now.job {
+            bar.show(name, job);
+        }
+        if is_whole(now) || now.state == "failed" || !is_working(&status, now) {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// `scrub`.
+///
+/// # Errors
+/// The scrub is refused, or with `--wait` something did not match or it did not get to its end.
+pub fn scrub(args: &ScrubArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let events: Events = client.get(&format!("/v1/events?since={}", u64::MAX))?;
+    let request = ScrubRequest { repair: args.repair };
+    let path = format!("/v1/volumes/{}/scrub", encode(&args.volume));
+    let done: Done = client.send(Method::POST, &path, &request)?;
+    if !args.wait {
+        args.reach.print(&done)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(end) = wait_for_end(&client, &args.volume, events.newest)? else {
+        bail!("the scrub of {} has ended, and its result is not known any more", args.volume);
+    };
+    if args.reach.json {
+        print_json(&end)?;
+    } else {
+        args.reach.print(&Done { text: end.event.text.clone(), member: None })?;
+    }
+    Ok(ExitCode::from(u8::from(end.event.warning)))
+}
+
+/// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume has one
+/// job at a time, so the first end after event number `since` is the one.
+fn wait_for_end(client: &Client, name: &str, since: u64) -> Result<Option<NumberedEvent>> {
+    let bar = Bar::new();
+    let mut looks_without_event = 0;
+    loop {
+        let status: Status = client.get("/v1/status")?;
+        let events: Events = client.get(&format!("/v1/events?since={since}"))?;
+        let is_end = |event: &NumberedEvent| {
+            event.event.kind == "job-ended" && event.event.volume.as_deref() == Some(name)
+        };
+        if let Some(end) = events.events.into_iter().find(is_end) {
+            return Ok(Some(end));
+        }
+        match &volume(&status, name)?.job {
+            Some(job) => bar.show(name, job),
+            None => looks_without_event += 1,
+        }
+        if looks_without_event > LOOKS_WITHOUT_EVENT_MAX {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,219 @@
+//! The commands that change something and are answered at once.
+
+use super::Reach;
+use super::connection::{ClientError, encode};
+use crate::api::names;
+use crate::api::schema::{Done, RateRequest, ReplaceRequest, SpareRequest};
+use crate::serve::status::Status;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use drives::spec::{MemberSpec, Target, parse_size};
+use hyper::Method;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long `stop --wait` waits; the serving process gives itself less.
+const STOP_WITHIN: Duration = Duration::from_secs(180);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// One drive.
+#[derive(Args, Debug)]
+pub struct MemberArgs {
+    /// Number, name or serial of the drive, as `status` shows them
+    #[arg(value_name = "DRIVE")]
+    member: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// One volume.
+#[derive(Args, Debug)]
+pub struct VolumeArgs {
+    /// Name of the volume
+    volume: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A drive to add.
+#[derive(Args, Debug)]
+pub struct AddSpareArgs {
+    /// The drive: a path, with options like `,serial=NAME`
+    #[arg(value_name = "DRIVE")]
+    drive: String,
+    /// Take the drive although it holds something, which is lost
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A slot and its new drive.
+#[derive(Args, Debug)]
+pub struct ReplaceArgs {
+    /// Name of the volume
+    volume: String,
+    /// Slot of the drive to replace, as `status` shows it
+    slot: u8,
+    /// The new drive: a spare's number, name or serial, or the path of a drive to add
+    #[arg(long, value_name = "DRIVE")]
+    with: String,
+    /// Take the new drive although it holds something, which is lost
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A limit.
+#[derive(Args, Debug)]
+pub struct RateArgs {
+    /// Bytes of each drive per second, like 200m; 0 or `unlimited`
+    #[arg(value_name = "RATE", value_parser = parse_rate)]
+    bytes_per_s: u64,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Whether to wait.
+#[derive(Args, Debug)]
+pub struct StopArgs {
+    /// Return when the process has ended
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A rate as the user writes it.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    match number {
+        "0" | "unlimited" => Ok(0),
+        _ => parse_size(number).ok_or_else(|| {
+            format!("{text} is no rate; give bytes per second, or a number with k, m or g, or unlimited")
+        }),
+    }
+}
+
+fn answered(reach: &Reach, done: &Done) -> Result<ExitCode> {
+    reach.print(done)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `fail` and `remove`.
+///
+/// # Errors
+/// See [`ClientError`].
+pub fn on_member(args: &MemberArgs, what: &str) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let path = format!("/v1/members/{}/{what}", encode(&args.member));
+    answered(&args.reach, &client.order(Method::POST, &path)?)
+}
+
+/// `pause` and `resume`.
+///
+/// # Errors
+/// See [`ClientError`].
+pub fn on_volume(args: &VolumeArgs, what: &str) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let path = format!("/v1/volumes/{}/{what}", encode(&args.volume));
+    answered(&args.reach, &client.order(Method::POST, &path)?)
+}
+
+/// `cancel`.
+///
+/// # Errors
+/// See [`ClientError`].
+pub fn cancel(args: &VolumeArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let path = format!("/v1/volumes/{}/job", encode(&args.volume));
+    answered(&args.reach, &client.order(Method::DELETE, &path)?)
+}
+
+/// `add-spare`.
+///
+/// # Errors
+/// The drive is misspelt; see also [`ClientError`].
+pub fn add_spare(args: &AddSpareArgs) -> Result<ExitCode> {
+    let request = SpareRequest {
+        drive: absolute(&args.drive)?,
+        force: args.force,
+    };
+    let client = args.reach.connect()?;
+    answered(&args.reach, &client.send(Method::POST, "/v1/spares", &request)?)
+}
+
+/// `replace`.
+///
+/// # Errors
+/// The drive is misspelt; see also [`ClientError`].
+pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let status: Status = client.get("/v1/status")?;
+    // A drive of the array is meant by its name, any other by its place in the file system.
+    let with = match names::member(&status, &args.with) {
+        Err(names::NameError::Unknown(_)) if args.with.parse::<u64>().is_err() => {
+            absolute(&args.with)?
+        }
+        _ => args.with.clone(),
+    };
+    let request = ReplaceRequest {
+        slot: args.slot,
+        with,
+        force: args.force,
+    };
+    let path = format!("/v1/volumes/{}/replace", encode(&args.volume));
+    answered(&args.reach, &client.send(Method::POST, &path, &request)?)
+}
+
+/// The specification as the serving process needs it, which works in another folder.
+///
+/// # Errors
+/// It is misspelt.
+pub fn absolute(spec: &str) -> Result<String> {
+    let parsed: MemberSpec = spec.parse()?;
+    let Target::Path(path) = &parsed.target else {
+        return Ok(spec.to_owned());
+    };
+    let path = std::path::absolute(path).context("the current folder cannot be found out")?;
+    let options = spec.find(',').map_or("", |comma| &spec[comma..]);
+    Ok(format!("{}{options}", path.display()))
+}
+
+/// `rate`.
+///
+/// # Errors
+/// See [`ClientError`].
+pub fn rate(args: &RateArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let request = RateRequest {
+        bytes_per_s: args.bytes_per_s,
+    };
+    answered(&args.reach, &client.send(Method::PUT, "/v1/rate", &request)?)
+}
+
+/// `stop`.
+///
+/// # Errors
+/// See [`ClientError`]; with `--wait` also when the process does not end in time.
+pub fn stop(args: &StopArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let done: Done = client.order(Method::POST, "/v1/stop")?;
+    if !args.wait {
+        return answered(&args.reach, &done);
+    }
+    let deadline = Instant::now() + STOP_WITHIN;
+    loop {
+        match client.get::<Status>("/v1/status") {
+            Err(error) if matches!(error.downcast_ref(), Some(ClientError::Nobody(_))) => break,
+            // An answer, or one that broke off: it is still there, or just going.
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+        if Instant::now() > deadline {
+            bail!("the serving process has not ended within {} s", STOP_WITHIN.as_secs());
+        }
+    }
+    let text = "the array is stopped".to_owned();
+    answered(&args.reach, &Done { text, member: None })
+}

@@ -1,0 +1,132 @@
+//! A status as a small panel of text.
+
+use crate::commands::words::{size, table};
+use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
+
+/// Characters of a progress bar.
+const BAR_WIDTH: u64 = 30;
+
+/// The panel: volumes with their slots and background work, then drives, then the rest.
+#[must_use]
+pub fn panel(status: &Status) -> String {
+    let mut text = String::new();
+    for volume in &status.volumes {
+        text += &volume_text(status, volume);
+        text.push('\n');
+    }
+    let head = ["DRIVE", "NAME", "SERIAL", "SIZE", "STATE"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head).chain(status.members.iter().map(drive_row)).collect();
+    text += &table(0, &rows);
+    text.push('\n');
+    for export in &status.exports {
+        text += &format!("{export}\n");
+    }
+    text += &format!(
+        "container {}, update {}, process {}, background work {}\n",
+        status.container_uuid,
+        status.generation,
+        status.pid,
+        limit(status.rate_bytes_per_s)
+    );
+    text
+}
+
+fn limit(bytes_per_s: u64) -> String {
+    match bytes_per_s {
+        0 => "unlimited".to_owned(),
+        limit => format!("limited to {}/s", size(limit)),
+    }
+}
+
+fn drive_row(member: &MemberStatus) -> Vec<String> {
+    vec![
+        member.id.to_string(),
+        member.name.clone(),
+        member.serial.clone(),
+        size(member.size_bytes),
+        member.state.clone(),
+    ]
+}
+
+fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
+    let mut text = format!("{}: {}\n", volume.name, headline(volume));
+    let row = |(at, slot): (usize, &crate::serve::status::SlotStatus)| {
+        let drive = slot.member.and_then(|id| status.members.iter().find(|member| member.id == id));
+        vec![
+            format!("slot {at}"),
+            drive.map_or("-".to_owned(), |drive| drive.name.clone()),
+            slot.state.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = volume.slots.iter().enumerate().map(row).collect();
+    text += &table(2, &rows);
+    if let Some(job) = &volume.job {
+        text += &format!("  {} {}\n", job.kind, progress(job));
+    }
+    text
+}
+
+/// `RAID 5 of 3, 2.8 GiB, chunk 64 KiB, degraded`.
+fn headline(volume: &VolumeStatus) -> String {
+    let mut text =
+        format!("RAID {} of {}, {}", volume.level, volume.slots.len(), size(volume.size_bytes));
+    if volume.chunk_bytes > 0 {
+        text += &format!(", chunk {}", size(u64::from(volume.chunk_bytes)));
+    }
+    text += &format!(", {}", volume.state);
+    if volume.read_only {
+        text += ", read-only";
+    }
+    if volume.dirty {
+        text += ", marked dirty";
+    }
+    text
+}
+
+fn progress(job: &JobStatus) -> String {
+    let part = |whole: u64| {
+        let done = u128::from(job.done_bytes.min(job.total_bytes)) * u128::from(whole);
+        (done / u128::from(job.total_bytes.max(1))) as u64
+    };
+    let filled = part(BAR_WIDTH) as usize;
+    let tenths = part(1000);
+    format!(
+        "[{}{}] {}.{} %, {}",
+        "#".repeat(filled),
+        "-".repeat(BAR_WIDTH as usize - filled),
+        tenths / 10,
+        tenths % 10,
+        pace(job)
+    )
+}
+
+/// How fast a job is, until when, and what it has found.
+#[must_use]
+pub fn pace(job: &JobStatus) -> String {
+    let mut text = if job.paused {
+        "paused".to_owned()
+    } else if !job.running {
+        "waiting".to_owned()
+    } else {
+        let left = job.remaining_s.map_or(String::new(), |left| format!(", {} left", duration(left)));
+        format!("{}/s{left}", size(job.rate_bytes_per_s))
+    };
+    if job.mismatches > 0 {
+        text += &format!(", {} stripes did not match", job.mismatches);
+    }
+    if job.failures > 0 {
+        text += &format!(", {} stripes could not be done", job.failures);
+    }
+    text
+}
+
+/// `12 s`, `3 min 20 s`, `2 h 05 min`.
+#[must_use]
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}

@@ -1,0 +1,113 @@
+//! What people see: panels, changes and messages as text.
+
+use super::changes::changes;
+use super::orders::{absolute, parse_rate};
+use super::panel::{duration, panel};
+use crate::serve::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
+
+fn member(id: u8, state: &str) -> MemberStatus {
+    MemberStatus {
+        id,
+        name: format!("/dev/nvme{id}n1"),
+        serial: format!("SERIAL{id}"),
+        size_bytes: 2_000_398_934_016,
+        state: state.to_owned(),
+    }
+}
+
+fn slot(member: Option<u8>, state: &str) -> SlotStatus {
+    SlotStatus { member, state: state.to_owned() }
+}
+
+fn rebuilding() -> Status {
+    let job = JobStatus {
+        kind: "rebuild".to_owned(),
+        running: true,
+        paused: false,
+        done_bytes: 1 << 30,
+        total_bytes: 3 << 30,
+        rate_bytes_per_s: 210 << 20,
+        remaining_s: Some(200),
+        mismatches: 0,
+        failures: 2,
+    };
+    let volume = VolumeStatus {
+        name: "data".to_owned(),
+        uuid: "11111111:22222222:33333333:44444444".to_owned(),
+        level: 5,
+        size_bytes: 6 << 30,
+        chunk_bytes: 64 << 10,
+        state: "degraded".to_owned(),
+        dirty: true,
+        read_only: false,
+        slots: vec![slot(Some(0), "in sync"), slot(None, "missing"), slot(Some(3), "rebuilding")],
+        job: Some(job),
+    };
+    Status {
+        version: 1,
+        container_uuid: "aaaaaaaa:bbbbbbbb:cccccccc:dddddddd".to_owned(),
+        generation: 12,
+        members: vec![member(0, "active"), member(1, "removed"), member(3, "active"), member(4, "spare")],
+        volumes: vec![volume],
+        exports: vec!["nbd+unix:///data?socket=/run/fullstripe/nbd.sock".to_owned()],
+        rate_bytes_per_s: 256 << 20,
+        shards: 2,
+        pid: 4242,
+        counters: [("reads".to_owned(), 7)].into(),
+    }
+}
+
+#[test]
+fn a_panel_shows_volumes_drives_and_work() {
+    insta::assert_snapshot!(panel(&rebuilding()), @r"
+    data: RAID 5 of 3, 6 GiB, chunk 64 KiB, degraded, marked dirty
+      slot 0  /dev/nvme0n1  in sync
+      slot 1  -             missing
+      slot 2  /dev/nvme3n1  rebuilding
+      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3 min 20 s left, 2 stripes could not be done
+
+    DRIVE  NAME          SERIAL   SIZE     STATE
+    0      /dev/nvme0n1  SERIAL0  1.8 TiB  active
+    1      /dev/nvme1n1  SERIAL1  1.8 TiB  removed
+    3      /dev/nvme3n1  SERIAL3  1.8 TiB  active
+    4      /dev/nvme4n1  SERIAL4  1.8 TiB  spare
+
+    nbd+unix:///data?socket=/run/fullstripe/nbd.sock
+    container aaaaaaaa:bbbbbbbb:cccccccc:dddddddd, update 12, process 4242, background work limited to 256 MiB/s
+    ");
+}
+
+#[test]
+fn changes_are_told_once_and_progress_in_steps() {
+    let before = rebuilding();
+    assert_eq!(changes(None, &before).len(), 9);
+    let mut now = before.clone();
+    let job = now.volumes[0].job.as_mut().unwrap();
+    job.done_bytes += 1 << 20;
+    now.counters.insert("reads".to_owned(), 8);
+    assert_eq!(changes(Some(&before), &now), Vec::<String>::new());
+    now.volumes[0].job.as_mut().unwrap().done_bytes = 2 << 30;
+    assert_eq!(changes(Some(&before), &now), ["volume data rebuild: 60 %"]);
+    now.volumes[0].job = None;
+    now.volumes[0].slots[2].state = "in sync".to_owned();
+    let ended = ["volume data rebuild: ended", "volume data slot 2: in sync"];
+    assert_eq!(changes(Some(&before), &now), ended);
+}
+
+#[test]
+fn durations_rates_and_paths() {
+    assert_eq!(duration(59), "59 s");
+    assert_eq!(duration(3599), "59 min 59 s");
+    assert_eq!(duration(7500), "2 h 05 min");
+    assert_eq!(parse_rate("200m"), Ok(200 << 20));
+    assert_eq!(parse_rate("1g/s"), Ok(1 << 30));
+    assert_eq!(parse_rate("unlimited"), Ok(0));
+    assert_eq!(parse_rate("0"), Ok(0));
+    assert!(parse_rate("fast").unwrap_err().contains("is no rate"));
+    let here = std::env::current_dir().unwrap();
+    let wanted = format!("{}/d0.img,serial=A", here.display());
+    assert_eq!(absolute("d0.img,serial=A").unwrap(), wanted);
+    assert_eq!(absolute("/d0.img").unwrap(), "/d0.img");
+    assert_eq!(absolute("ram:1m").unwrap(), "ram:1m");
+    assert!(absolute("d0,colour=red").unwrap_err().to_string().contains("unknown key \"colour\""));
+}

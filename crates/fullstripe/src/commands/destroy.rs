@@ -1,0 +1,249 @@
+//! `destroy`: removes a volume from its container, and with the last volume the metadata itself.
+//!
+//! Only the metadata goes. What the volume held stays on the drives, unreachable and not erased. All drives
+//! of the container should be named: one that is not keeps a record that still lists the volume.
+
+use super::backup::Backup;
+use super::backup::place::keep;
+use super::exit_codes::{conclude, refused};
+use super::open::for_change;
+use super::words::{print_json, print_text, size};
+use crate::container::probe::Probed;
+use crate::container::write::write_record;
+use anyhow::{Context, Result, bail};
+use metadata::imsm::Mpb;
+use metadata::imsm::choose::{Assembly, MemberState, choose};
+use metadata::imsm::place::encode_image;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `destroy`.
+#[derive(clap::Args, Debug)]
+pub struct DestroyArgs {
+    /// Name of the volume.
+    name: String,
+    /// All drives of its container: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    /// Do it; without this option nothing is changed and what would go is printed.
+    #[arg(long)]
+    yes: bool,
+    /// Also where the container cannot be assembled: erases the records of all these drives.
+    #[arg(long)]
+    force: bool,
+    /// Folder for the backup of the metadata.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is to be done.
+enum Task {
+    /// Write this record, which lacks the volume, to these drives.
+    Rewrite { mpb: Box<Mpb>, drives: Vec<usize> },
+    /// Erase the records of these drives.
+    Erase { drives: Vec<usize> },
+}
+
+#[derive(Serialize)]
+struct Destroyed {
+    /// Version of this schema: 1.
+    version: u32,
+    /// What goes, a sentence each.
+    destroyed: Vec<String>,
+    /// Drives whose metadata is changed.
+    drives: Vec<String>,
+    /// Copy of the metadata.
+    backup: PathBuf,
+}
+
+/// Runs `destroy`.
+///
+/// # Errors
+/// There is no such volume, or a drive fails. A drive in use, a container that cannot be assembled and
+/// a missing `--yes` are refusals.
+pub fn run(args: &DestroyArgs) -> Result<ExitCode> {
+    conclude(destroy(args))
+}
+
+fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
+    let drives = for_change(&args.drives)?;
+    let (task, what) = plan(args, &drives)?;
+    let changed = match &task {
+        Task::Rewrite { drives, .. } | Task::Erase { drives } => drives,
+    };
+    let changed: Vec<&Probed> = changed.iter().map(|&at| &drives[at]).collect();
+    let names: Vec<String> = changed
+        .iter()
+        .map(|probed| probed.drive.name().to_owned())
+        .collect();
+    if !args.yes {
+        return Err(refused(format!(
+            "this would destroy {} on {}; repeat it with --yes",
+            what.join("; "),
+            names.join(", ")
+        )));
+    }
+    let copy = Backup::of_metadata("destroy", &changed)?;
+    let backup = keep(&copy, args.backup.as_deref())?;
+    match &task {
+        Task::Rewrite { mpb, .. } => write_record(mpb, &changed)?,
+        Task::Erase { .. } => changed.iter().try_for_each(|probed| erase(probed))?,
+    }
+    let done = Destroyed {
+        version: 1,
+        destroyed: what,
+        drives: names,
+        backup,
+    };
+    if args.json {
+        print_json(&done)?;
+    } else {
+        print_text(&format!(
+            "Destroyed {} on {}.\n  backup of the metadata: {}\n",
+            done.destroyed.join("; "),
+            done.drives.join(", "),
+            done.backup.display()
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, Vec<String>)> {
+    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let choice = choose(&candidates);
+    let has_volume = |mpb: &Mpb| volume_index(mpb, &args.name).is_some();
+    let assembled = choice
+        .containers
+        .iter()
+        .find_map(|found| found.outcome.as_ref().ok().filter(|found| has_volume(&found.mpb)));
+    if let Some(assembly) = assembled {
+        return remove(args, drives, assembly);
+    }
+    let named_here = drives
+        .iter()
+        .any(|probed| matches!(&probed.found, Ok(Some(found)) if has_volume(&found.mpb)));
+    let damaged = drives.iter().any(|probed| probed.found.is_err());
+    if !named_here && !(args.force && damaged) {
+        bail!(
+            "no volume {} on {}; `fullstripe list` shows what is there",
+            args.name,
+            args.drives.join(", ")
+        );
+    }
+    if args.force {
+        return erase_all(args, drives);
+    }
+    let refusal = choice
+        .containers
+        .iter()
+        .find_map(|found| found.outcome.as_ref().err());
+    let why = refusal.map_or(String::new(), |refusal| format!(": {refusal}"));
+    Err(refused(format!(
+        "the container of volume {} cannot be assembled{why}; --force erases the metadata of all \
+         drives named",
+        args.name
+    )))
+}
+
+fn volume_index(mpb: &Mpb, name: &str) -> Option<usize> {
+    mpb.volumes
+        .iter()
+        .position(|volume| volume.name.to_string() == name)
+}
+
+fn remove(
+    args: &DestroyArgs,
+    drives: &[Probed],
+    assembly: &Assembly,
+) -> Result<(Task, Vec<String>)> {
+    let mut mpb = assembly.mpb.clone();
+    let index = volume_index(&mpb, &args.name).context("the volume has gone")?;
+    let volume = &mpb.volumes[index];
+    let level = volume
+        .map
+        .level()
+        .map_or("unknown level".to_owned(), |level| level.to_string());
+    let mut what = vec![format!(
+        "volume {} ({level}, {})",
+        args.name,
+        size(volume.size_sectors.saturating_mul(super::words::SECTOR_BYTES))
+    )];
+    let left = mpb.delete_volume(index)?;
+    let serving = assembly.members.iter().filter_map(|state| match *state {
+        MemberState::Present { drive } => Some(drive),
+        _ => None,
+    });
+    let serving: Vec<usize> = serving.collect();
+    if left > 0 {
+        mpb.bump_generation();
+        let mpb = Box::new(mpb);
+        let drives = serving;
+        return Ok((Task::Rewrite { mpb, drives }, what));
+    }
+    let evicted = assembly.members.iter().filter_map(|state| match *state {
+        MemberState::Evicted { drive, .. } => Some(drive),
+        _ => None,
+    });
+    let outsiders = assembly.outsiders.iter().map(|(drive, _)| *drive);
+    let family = assembly.mpb.container_family();
+    // Nothing is erased that belongs to another container.
+    let ours = |drive: &usize| match &drives[*drive].found {
+        Ok(Some(found)) => found.mpb.is_spare() || found.mpb.container_family() == family,
+        Ok(None) => false,
+        Err(_) => true,
+    };
+    let all = serving
+        .into_iter()
+        .chain(evicted)
+        .chain(outsiders)
+        .chain(assembly.spares.iter().copied());
+    let drives = all.filter(ours).collect();
+    what.push("the container with it, its last volume".to_owned());
+    Ok((Task::Erase { drives }, what))
+}
+
+/// Erases whatever record each drive has, after checking that none belongs to a container without the
+/// volume.
+fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, Vec<String>)> {
+    for probed in drives {
+        if let Ok(Some(found)) = &probed.found
+            && !found.mpb.is_spare()
+            && volume_index(&found.mpb, &args.name).is_none()
+        {
+            return Err(refused(format!(
+                "{} belongs to a container without a volume {}; leave it out",
+                probed.drive.name(),
+                args.name
+            )));
+        }
+    }
+    let drives: Vec<usize> = (0..drives.len())
+        .filter(|&at| !matches!(drives[at].found, Ok(None)))
+        .collect();
+    let what = vec![format!(
+        "all RAID metadata (volume {} and every other of its container)",
+        args.name
+    )];
+    Ok((Task::Erase { drives }, what))
+}
+
+/// Overwrites the record and the migration record with zeros.
+pub fn erase(probed: &Probed) -> Result<()> {
+    let sector = probed.sector.bytes();
+    // Of a damaged record only the first sector is sure to be one.
+    let image_bytes = match &probed.found {
+        Ok(Some(found)) => encode_image(&found.mpb, probed.sector)?.len(),
+        _ => sector,
+    };
+    let at = probed.placement.image(image_bytes).offset_bytes;
+    let zeros = vec![0; image_bytes + sector];
+    probed
+        .drive
+        .write_at(at, &zeros)
+        .and_then(|()| probed.drive.flush())
+        .with_context(|| format!("{}: cannot erase the metadata", probed.drive.name()))
+}

@@ -1,0 +1,197 @@
+//! The array that a request is explained for: its shape, its drives' names, and their state.
+
+use super::super::open::to_look;
+use super::super::words::engine_level;
+use super::cut::{Background, State};
+use crate::container::assemble::geometry_of;
+use crate::container::probe::Probed;
+use anyhow::{Result, anyhow, bail};
+use engine::layout::{Geometry, Level as EngineLevel};
+use engine::units::{Slot, SlotSet};
+use metadata::imsm::choose::{Assembly, choose};
+use metadata::imsm::geometry::Level;
+use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
+
+const SECTOR_BYTES: u64 = 512;
+const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
+/// Data on each member of an array that is only described.
+const DESCRIBED_COMPONENT_BYTES: u64 = 1 << 40;
+
+/// See the module's prose.
+pub struct Array {
+    /// Name of the volume, if it exists.
+    pub name: Option<String>,
+    /// Its shape.
+    pub shape: Geometry,
+    /// What can be used.
+    pub state: State,
+    /// Names of the drives by slot; absent where the drive is.
+    drives: Vec<Option<String>>,
+}
+
+impl Array {
+    /// An array that does not exist.
+    ///
+    /// # Errors
+    /// There is no such shape.
+    pub fn described(level: Level, members: u8, chunk: Option<u64>) -> Result<Array> {
+        let shape = Geometry {
+            level: engine_level(level),
+            members,
+            chunk_bytes: u32::try_from(chunk.unwrap_or(DEFAULT_CHUNK_BYTES)).unwrap_or(0),
+            start_bytes: 0,
+            component_bytes: DESCRIBED_COMPONENT_BYTES,
+            size_bytes: DESCRIBED_COMPONENT_BYTES
+                .saturating_mul(level.data_members(usize::from(members))),
+            block_bytes: 512,
+        };
+        Ok(Array {
+            name: None,
+            shape: Geometry::new(shape).map_err(|error| anyhow!("{error}"))?,
+            state: State::healthy(),
+            drives: vec![None; usize::from(members)],
+        })
+    }
+
+    /// The volume `name` on the drives `specs`.
+    ///
+    /// # Errors
+    /// There is no such volume, or its container cannot be assembled.
+    pub fn on_drives(name: &str, specs: &[String]) -> Result<Array> {
+        if specs.is_empty() {
+            bail!(
+                "name the drives of volume {name} too, or describe an array with --level and --members"
+            );
+        }
+        let drives = to_look(specs)?;
+        let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+        let mut refusal = None;
+        for found in choose(&candidates).containers {
+            match found.outcome {
+                Err(error) => refusal = Some(error),
+                Ok(assembly) => {
+                    let volumes = &assembly.mpb.volumes;
+                    let at = volumes
+                        .iter()
+                        .position(|volume| volume.name.to_string() == name);
+                    if let Some(at) = at {
+                        return Array::of_volume(&assembly, at, &drives);
+                    }
+                }
+            }
+        }
+        match refusal {
+            Some(refusal) => Err(anyhow!("{refusal}")),
+            None => bail!(
+                "no volume {name} on {}; `fullstripe list` shows what is there",
+                specs.join(", ")
+            ),
+        }
+    }
+
+    fn of_volume(assembly: &Assembly, at: usize, drives: &[Probed]) -> Result<Array> {
+        let volume = &assembly.mpb.volumes[at];
+        let shape = geometry_of(volume, assembly.sector.bytes() as u32)?;
+        let here = assembly.slot_drives(volume);
+        let order = &volume.current_map().order;
+        let everything_accepted = StartOptions {
+            degraded: true,
+            accept_write_hole: true,
+            accept_unsynced: true,
+        };
+        let mode = start_mode(&assembly.mpb, at, &assembly.present(), everything_accepted);
+        let background = background(&mode);
+        let rebuilt = match background {
+            Background::Rebuild { slot, .. } => SlotSet(0).with(slot),
+            _ => SlotSet(0),
+        };
+        let lost = (0u8..)
+            .zip(order.iter().zip(&here))
+            .filter(|(_, (entry, drive))| entry.out_of_sync || drive.is_none())
+            .fold(SlotSet(0), |set, (slot, _)| set.with(Slot(slot)));
+        Ok(Array {
+            name: Some(volume.name.to_string()),
+            shape,
+            state: State {
+                lost: SlotSet(lost.0 & !rebuilt.0),
+                background,
+            },
+            drives: here
+                .iter()
+                .map(|drive| drive.map(|drive| drives[drive].drive.name().to_owned()))
+                .collect(),
+        })
+    }
+
+    /// Takes the drive out of `slot`.
+    ///
+    /// # Errors
+    /// There is no such slot.
+    pub fn fail(&mut self, slot: u8) -> Result<()> {
+        if slot >= self.shape.members {
+            bail!(
+                "there is no slot {slot}: the slots are 0 to {}",
+                self.shape.members - 1
+            );
+        }
+        self.state.lost = self.state.lost.with(Slot(slot));
+        Ok(())
+    }
+
+    /// What the drive in `slot` is called.
+    #[must_use]
+    pub fn drive_name(&self, slot: Slot) -> String {
+        match self.drives.get(usize::from(slot.0)) {
+            Some(Some(name)) => name.clone(),
+            _ => format!("member {}", slot.0),
+        }
+    }
+
+    /// The chunk that people are told of: a mirror has none.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u32 {
+        match self.shape.level {
+            EngineLevel::Raid1 => 0,
+            _ => self.shape.chunk_bytes,
+        }
+    }
+
+    /// The slots that cannot be used.
+    #[must_use]
+    pub fn lost_in_words(&self) -> String {
+        let slots: Vec<String> = self
+            .state
+            .lost
+            .iter()
+            .map(|slot| format!("slot {}", slot.0))
+            .collect();
+        if slots.is_empty() {
+            "a drive".to_owned()
+        } else {
+            slots.join(", ")
+        }
+    }
+}
+
+fn background(mode: &StartMode) -> Background {
+    let StartMode::ReadWrite { sync, .. } = mode else {
+        return Background::None;
+    };
+    match sync {
+        SyncWork::None => Background::None,
+        SyncWork::InitialSync { from_sector } | SyncWork::Resync { from_sector } => {
+            Background::Sync {
+                done_bytes: from_sector * SECTOR_BYTES,
+            }
+        }
+        SyncWork::Rebuild {
+            slots, from_sector, ..
+        } => match slots.first() {
+            Some(&slot) => Background::Rebuild {
+                slot: Slot(slot as u8),
+                done_bytes: from_sector * SECTOR_BYTES,
+            },
+            None => Background::None,
+        },
+    }
+}

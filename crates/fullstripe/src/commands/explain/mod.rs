@@ -1,0 +1,249 @@
+//! `explain`: the plan of one request. Which drives are read and written, in which order, and why.
+//!
+//! The plans are the engine's own: the same planners, fed as the engine feeds them ([`cut`]). The array is
+//! that on some drives, in the state in which they are, or one that is only described.
+
+mod array;
+mod cut;
+mod text;
+mod why;
+
+#[cfg(test)]
+mod tests;
+
+use super::exit_codes::conclude;
+use super::words::{parse_level, parse_size, print_json, print_text};
+use anyhow::{Result, bail};
+use array::Array;
+use cut::{Asked, Work};
+use engine::plan::StepKind;
+use engine::units::Slot;
+use metadata::imsm::geometry::Level;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Largest request explained; the plans of larger ones only repeat.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// Arguments of `explain`.
+#[derive(clap::Args, Debug)]
+pub struct ExplainArgs {
+    /// Name of the volume; left out with --level.
+    #[arg(required_unless_present = "level")]
+    volume: Option<String>,
+    /// Its drives: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", conflicts_with = "level")]
+    drives: Vec<String>,
+    /// Explain a read of SIZE bytes at byte OFFSET of the volume, like 12k@1m.
+    #[arg(
+        long,
+        value_name = "SIZE@OFFSET",
+        conflicts_with = "write",
+        required_unless_present = "write"
+    )]
+    read: Option<String>,
+    /// Explain a write.
+    #[arg(long, value_name = "SIZE@OFFSET")]
+    write: Option<String>,
+    /// Pretend that the drive in this slot has failed; can be given several times.
+    #[arg(long, value_name = "SLOT")]
+    failed: Vec<u8>,
+    /// Instead of drives: an array of this level.
+    #[arg(long, value_parser = parse_level, requires = "members", conflicts_with = "volume")]
+    level: Option<Level>,
+    /// With --level: of so many drives.
+    #[arg(long, requires = "level")]
+    members: Option<u8>,
+    /// With --level: with chunks of this size; 128k unless given.
+    #[arg(long, value_parser = parse_size, requires = "level")]
+    chunk: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A request and its plans.
+#[derive(Serialize)]
+struct Explanation {
+    /// Version of this schema: 1.
+    version: u32,
+    volume: Option<String>,
+    level: u8,
+    members: usize,
+    chunk_bytes: u32,
+    /// `read` or `write`.
+    operation: &'static str,
+    offset_bytes: u64,
+    length_bytes: u64,
+    /// Slots that cannot be used.
+    failed: Vec<u8>,
+    plans: Vec<PlanReport>,
+    totals: Totals,
+}
+
+#[derive(Serialize)]
+struct PlanReport {
+    /// Row of the volume, where the plan belongs to one.
+    row: Option<u64>,
+    /// Slot with the row's parity.
+    parity_slot: Option<u8>,
+    why: String,
+    steps: Vec<StepReport>,
+}
+
+#[derive(Serialize)]
+struct StepReport {
+    /// Steps of a stage run together, after those of the stage before.
+    stage: u8,
+    /// `read`, `write` or `xor`.
+    kind: &'static str,
+    /// Absent for `xor`.
+    slot: Option<u8>,
+    /// What the drive is called.
+    drive: Option<String>,
+    /// On the drive; absent for `xor`.
+    offset_bytes: Option<u64>,
+    length_bytes: u64,
+}
+
+/// Member I/O of all plans.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Totals {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+}
+
+/// Runs `explain`.
+///
+/// # Errors
+/// There is no such volume, the request does not fit it, or it cannot be carried out with the drives left.
+pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
+    conclude(explain(args))
+}
+
+fn explain(args: &ExplainArgs) -> Result<ExitCode> {
+    let mut array = match args.level {
+        Some(level) => Array::described(level, args.members.unwrap_or(0), args.chunk)?,
+        None => Array::on_drives(args.volume.as_deref().unwrap_or_default(), &args.drives)?,
+    };
+    for &slot in &args.failed {
+        array.fail(slot)?;
+    }
+    let asked = asked(args, &array)?;
+    let works = cut::plans(&array.shape, &array.state, asked).map_err(|_| {
+        anyhow::anyhow!(
+            "this request cannot be carried out: {} does not survive the loss of {}",
+            array.shape.level,
+            array.lost_in_words()
+        )
+    })?;
+    let explanation = report(&array, asked, &works);
+    if args.json {
+        print_json(&explanation)?;
+    } else {
+        print_text(&text::of(&array, asked, &works, &explanation))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
+    let (is_write, text) = match (&args.read, &args.write) {
+        (Some(text), _) => (false, text),
+        (None, Some(text)) => (true, text),
+        (None, None) => bail!("name a request with --read or --write"),
+    };
+    let Some((size, offset)) = text.split_once('@') else {
+        bail!("\"{text}\" is no request; write SIZE@OFFSET, like 12k@1m");
+    };
+    let length_bytes = parse_size(size).map_err(anyhow::Error::msg)?;
+    let offset_bytes = if offset == "0" {
+        0
+    } else {
+        parse_size(offset).map_err(anyhow::Error::msg)?
+    };
+    let block_bytes = u64::from(array.shape.block_bytes);
+    if !length_bytes.is_multiple_of(block_bytes) || !offset_bytes.is_multiple_of(block_bytes) {
+        bail!("\"{text}\": size and offset must be multiples of the block size, {block_bytes} bytes");
+    }
+    if length_bytes > REQUEST_BYTES_MAX {
+        bail!("\"{text}\" is too large to explain; ask for at most 64m");
+    }
+    let end = offset_bytes.checked_add(length_bytes);
+    if end.is_none_or(|end| end > array.shape.size_bytes) {
+        bail!(
+            "\"{text}\" ends past the volume, which has {} bytes",
+            array.shape.size_bytes
+        );
+    }
+    Ok(Asked {
+        is_write,
+        offset_bytes,
+        length_bytes,
+    })
+}
+
+fn report(array: &Array, asked: Asked, works: &[Work]) -> Explanation {
+    let shape = &array.shape;
+    let plans: Vec<PlanReport> = works.iter().map(|work| plan_report(array, work)).collect();
+    Explanation {
+        version: 1,
+        volume: array.name.clone(),
+        level: crate::serve::status::level_number(shape.level),
+        members: usize::from(shape.members),
+        chunk_bytes: array.chunk_bytes(),
+        operation: if asked.is_write { "write" } else { "read" },
+        offset_bytes: asked.offset_bytes,
+        length_bytes: asked.length_bytes,
+        failed: array.state.lost.iter().map(|slot| slot.0).collect(),
+        totals: totals(&plans),
+        plans,
+    }
+}
+
+fn plan_report(array: &Array, work: &Work) -> PlanReport {
+    let step = |step: &engine::plan::Step| {
+        let kind = match step.kind {
+            StepKind::Read => "read",
+            StepKind::Write { .. } => "write",
+            _ => "xor",
+        };
+        let on_drive = kind != "xor";
+        StepReport {
+            stage: step.stage,
+            kind,
+            slot: on_drive.then_some(step.slot.0),
+            drive: on_drive.then(|| array.drive_name(step.slot)),
+            offset_bytes: on_drive.then_some(step.offset_bytes),
+            length_bytes: step.length_bytes,
+        }
+    };
+    PlanReport {
+        row: work.row,
+        parity_slot: work
+            .row
+            .and_then(|row| array.shape.parity_slot(row))
+            .map(|Slot(slot)| slot),
+        why: why::why(array, work),
+        steps: work.plan.steps().iter().map(step).collect(),
+    }
+}
+
+fn totals(plans: &[PlanReport]) -> Totals {
+    let mut totals = Totals::default();
+    for step in plans.iter().flat_map(|plan| &plan.steps) {
+        match step.kind {
+            "read" => {
+                totals.reads += 1;
+                totals.read_bytes += step.length_bytes;
+            }
+            "write" => {
+                totals.writes += 1;
+                totals.write_bytes += step.length_bytes;
+            }
+            _ => {}
+        }
+    }
+    totals
+}

@@ -1,0 +1,239 @@
+//! `metadata save` and `metadata restore`: a copy of the drives' RAID metadata in a file, and back.
+//!
+//! The file is that of [`super::backup`]; the backups that other commands make are restored the same way.
+//! A copy only goes back to the drive that it was made of, known by serial and size.
+
+use super::backup::Backup;
+use super::backup::place::keep;
+use super::exit_codes::{conclude, refused};
+use super::open::{for_change, to_look};
+use super::words::{count, print_json, print_text, size};
+use crate::container::probe::Probed;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `metadata`.
+#[derive(clap::Args, Debug)]
+pub struct MetadataArgs {
+    #[command(subcommand)]
+    command: MetadataCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum MetadataCommand {
+    /// Copy the metadata of drives into a new file.
+    Save(SaveArgs),
+    /// Write the metadata in a file back to its drives.
+    Restore(RestoreArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct SaveArgs {
+    /// The file; it must not exist.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Drives: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct RestoreArgs {
+    /// A file made by `metadata save`, or the backup of another command.
+    file: PathBuf,
+    /// The drives in it: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    /// Do it; without this option nothing is changed and what would be overwritten is printed.
+    #[arg(long)]
+    yes: bool,
+    /// Accept that drives in the file are not named; their records will be older or newer than the rest.
+    #[arg(long)]
+    partial: bool,
+    /// Folder for the backup of what is overwritten.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Done {
+    /// Version of this schema: 1.
+    version: u32,
+    /// The file written or read.
+    file: PathBuf,
+    /// Drives copied or overwritten.
+    drives: Vec<String>,
+    /// Copy of what was overwritten.
+    backup: Option<PathBuf>,
+}
+
+/// Runs `metadata save` or `metadata restore`.
+///
+/// # Errors
+/// A drive or the file fails. A copy that does not fit its drive, and a missing `--yes`, are refusals.
+pub fn run(args: &MetadataArgs) -> Result<ExitCode> {
+    conclude(match &args.command {
+        MetadataCommand::Save(args) => save(args),
+        MetadataCommand::Restore(args) => restore(args),
+    })
+}
+
+fn save(args: &SaveArgs) -> Result<ExitCode> {
+    let drives = to_look(&args.drives)?;
+    let all: Vec<&Probed> = drives.iter().collect();
+    Backup::of_metadata("save", &all)?.write_new(&args.output)?;
+    let names = |probed: &Probed| probed.drive.name().to_owned();
+    let done = Done {
+        version: 1,
+        file: args.output.clone(),
+        drives: drives.iter().map(names).collect(),
+        backup: None,
+    };
+    if args.json {
+        print_json(&done)?;
+    } else {
+        print_text(&format!(
+            "Saved the metadata of {} to {}.\n",
+            count(drives.len(), "drive"),
+            args.output.display()
+        ))?;
+        for probed in drives.iter().filter(|probed| matches!(probed.found, Ok(None))) {
+            print_text(&format!("  note: {} holds no RAID metadata\n", probed.drive.name()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(args: &RestoreArgs) -> Result<ExitCode> {
+    let file = Backup::read(&args.file)?;
+    let drives = for_change(&args.drives)?;
+    let pairs = pairs(args, &file, &drives)?;
+    if !args.yes {
+        return Err(refused(format!(
+            "this would overwrite {}; repeat it with --yes",
+            overwritten(&file, &drives, &pairs)
+        )));
+    }
+    let mut before = Backup::new("restore");
+    for &(copy, drive) in &pairs {
+        let probed = &drives[drive];
+        let areas = &file.header.drives[copy].areas;
+        let content: Vec<Vec<u8>> = areas
+            .iter()
+            .map(|area| {
+                probed
+                    .drive
+                    .read_at(area.offset_bytes, area.length_bytes as usize)
+            })
+            .collect::<Result<_, _>>()?;
+        let places = areas.iter().map(|area| area.offset_bytes);
+        let parts: Vec<(u64, &[u8])> = places.zip(content.iter().map(Vec::as_slice)).collect();
+        before.add(probed, &parts);
+    }
+    let backup = keep(&before, args.backup.as_deref())?;
+    for &(copy, drive) in &pairs {
+        put_back(&file, copy, &drives[drive])?;
+    }
+    let names = |&(_, drive): &(usize, usize)| drives[drive].drive.name().to_owned();
+    let done = Done {
+        version: 1,
+        file: args.file.clone(),
+        drives: pairs.iter().map(names).collect(),
+        backup: Some(backup.clone()),
+    };
+    if args.json {
+        print_json(&done)?;
+    } else {
+        print_text(&format!(
+            "Restored the metadata of {} from {}.\n  backup of what was overwritten: {}\n",
+            done.drives.join(", "),
+            args.file.display(),
+            backup.display()
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For each drive its copy in the file: numbers of the copy and of the drive.
+fn pairs(args: &RestoreArgs, file: &Backup, drives: &[Probed]) -> Result<Vec<(usize, usize)>> {
+    let shown = args.file.display();
+    let copies = &file.header.drives;
+    let mut pairs = Vec::new();
+    for (at, probed) in drives.iter().enumerate() {
+        let (name, serial) = (probed.drive.name(), probed.serial.to_string());
+        let Some(copy) = copies.iter().position(|copy| copy.serial == serial) else {
+            return Err(refused(format!(
+                "{shown} has no copy of {name} (serial {serial}); it has those of {}",
+                copies
+                    .iter()
+                    .map(|copy| copy.serial.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )));
+        };
+        let (then, now) = (copies[copy].size_bytes, probed.drive.size_bytes());
+        let sectors = (copies[copy].sector_bytes, probed.drive.sector_bytes());
+        if then != now || sectors.0 != sectors.1 {
+            return Err(refused(format!(
+                "{name} has {now} bytes in sectors of {}, but had {then} in sectors of {} when {shown} \
+                 was made; its metadata belongs to the end of a drive of that size",
+                sectors.1, sectors.0
+            )));
+        }
+        let inside = |area: &super::backup::Area| {
+            area.offset_bytes
+                .checked_add(area.length_bytes)
+                .is_some_and(|end| end <= now)
+        };
+        if !copies[copy].areas.iter().all(inside) {
+            bail!("{shown} has bytes for {name} that lie past its end; the file is damaged");
+        }
+        pairs.push((copy, at));
+    }
+    let absent: Vec<&str> = (0..copies.len())
+        .filter(|copy| pairs.iter().all(|(paired, _)| paired != copy))
+        .map(|copy| copies[copy].name.as_str())
+        .collect();
+    if !absent.is_empty() && !args.partial {
+        return Err(refused(format!(
+            "{shown} also has the metadata of {}, and a container is restored as a whole; name these \
+             drives too, or use --partial",
+            absent.join(", ")
+        )));
+    }
+    Ok(pairs)
+}
+
+fn overwritten(file: &Backup, drives: &[Probed], pairs: &[(usize, usize)]) -> String {
+    let one = |&(copy, drive): &(usize, usize)| {
+        let areas: Vec<String> = file.header.drives[copy]
+            .areas
+            .iter()
+            .map(|area| format!("{} at byte {}", size(area.length_bytes), area.offset_bytes))
+            .collect();
+        format!("{} ({})", drives[drive].drive.name(), areas.join(", "))
+    };
+    pairs.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn put_back(file: &Backup, copy: usize, probed: &Probed) -> Result<()> {
+    let areas = file.header.drives[copy].areas.iter();
+    for (area, bytes) in areas.zip(&file.content[copy]) {
+        probed
+            .drive
+            .write_at(area.offset_bytes, bytes)
+            .with_context(|| format!("{}: cannot write the copy back", probed.drive.name()))?;
+    }
+    probed
+        .drive
+        .flush()
+        .with_context(|| format!("{}: cannot flush", probed.drive.name()))
+}

@@ -1,0 +1,218 @@
+//! The load: fio over NBD, every block with a checksum.
+//!
+//! | job | what |
+//! |---|---|
+//! | `fill` | writes its region once, at random, in four sizes, and reads everything back |
+//! | `fill-check` | reads the same again and compares, in a process that has written nothing |
+//! | `load` | writes and reads back at once, again and again until it is stopped |
+//! | `crash` | writes until the server dies; notes which writes had been acknowledged |
+//! | `crash-check` | reads back those |
+//!
+//! Each is a job file in the demonstration's folder. Which block holds what follows from fio's fixed seed,
+//! so that another process knows what to expect. The note of `crash` is fio's "verify state"; its name is
+//! that of the job, which is therefore the same in both files.
+
+use super::programs::{Ended, Programs};
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// A region of the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    pub offset_bytes: u64,
+    pub length_bytes: u64,
+}
+
+/// Requests that fio keeps outstanding.
+pub(super) const DEPTH: u64 = 16;
+/// fio ends with this when a signal stopped it.
+const STOPPED_BY_SIGNAL: i32 = 128;
+
+/// A job file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Job {
+    Fill,
+    FillCheck,
+    Load,
+    Crash,
+    CrashCheck,
+}
+
+impl Job {
+    /// Name of the job file, without its ending.
+    pub fn name(self) -> &'static str {
+        match self {
+            Job::Fill => "fill",
+            Job::FillCheck => "fill-check",
+            Job::Load => "load",
+            Job::Crash => "crash",
+            Job::CrashCheck => "crash-check",
+        }
+    }
+
+    /// The job file.
+    pub fn text(self, region: Region, uri: &str) -> String {
+        let sizes = match self {
+            Job::Fill | Job::FillCheck => "4k/55:16k/20:64k/20:256k/5",
+            Job::Load => "4k/70:16k/20:64k/10",
+            Job::Crash | Job::CrashCheck => "4k/60:16k/30:64k/10",
+        };
+        // The name of the section is also that of the verify state.
+        let section = match self {
+            Job::Fill | Job::FillCheck => "fill",
+            Job::Load => "load",
+            Job::Crash | Job::CrashCheck => "crash",
+        };
+        let more = match self {
+            Job::Fill => "do_verify=1",
+            Job::FillCheck => "verify_only=1",
+            Job::Load => "verify_backlog=64\ntime_based=1\nruntime=600",
+            Job::Crash => "do_verify=0\nverify_state_save=1",
+            Job::CrashCheck => "verify_only=1\nverify_state_load=1",
+        };
+        let state = if self == Job::Crash {
+            ""
+        } else {
+            "\nverify_state_save=0"
+        };
+        format!(
+            "[{section}]\nioengine=nbd\nuri={uri}\nthread=1\nrw=randwrite\nbssplit={sizes}\n\
+             offset={}\nsize={}\niodepth={DEPTH}\nverify=crc32c\nverify_interval=4096\n\
+             verify_fatal=1\n{more}{state}\n",
+            region.offset_bytes, region.length_bytes
+        )
+    }
+
+    /// Writes the job file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(self, programs: &Programs, region: Region, uri: &str) -> Result<()> {
+        let path = programs.folder.join(format!("{}.fio", self.name()));
+        std::fs::write(&path, self.text(region, uri))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// What a user types.
+    pub fn line(self) -> String {
+        format!("fio {}.fio", self.name())
+    }
+
+    /// Program and arguments. The report goes to a file: what fio says of errors would be in its way.
+    pub fn words(self) -> [String; 4] {
+        [
+            "fio".to_owned(),
+            "--output-format=json".to_owned(),
+            format!("--output=log/{}.json", self.name()),
+            format!("{}.fio", self.name()),
+        ]
+    }
+}
+
+/// What fio reports of one direction.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+pub(super) struct Direction {
+    pub io_bytes: u64,
+    pub total_ios: u64,
+    /// Per second.
+    pub iops: f64,
+    /// Bytes per second.
+    #[serde(rename = "bw_bytes")]
+    pub bytes_per_s: f64,
+}
+
+/// What fio reports.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+pub(super) struct Report {
+    /// An errno, or 0.
+    pub error: i64,
+    pub read: Direction,
+    pub write: Direction,
+}
+
+/// The report of a job that has ended.
+///
+/// # Errors
+/// There is none, or it cannot be understood.
+pub(super) fn report(programs: &Programs, job: Job, ended: &Ended) -> Result<Report> {
+    let text = programs.read_log(&format!("{}.json", job.name()));
+    parse(&text).with_context(|| format!("fio has left no report\n{}", ended.evidence()))
+}
+
+/// Whether fio found nothing wrong. It may have been stopped by a signal.
+pub(super) fn is_fine(ended: &Ended, report: &Report) -> bool {
+    let code = ended.status.code();
+    report.error == 0 && (code == Some(0) || code == Some(STOPPED_BY_SIGNAL))
+}
+
+fn parse(text: &str) -> Result<Report> {
+    #[derive(Deserialize)]
+    struct File {
+        jobs: Vec<Report>,
+    }
+    // fio and its engine write some of their messages before the report.
+    let from = text.find('{').context("the report is empty")?;
+    let file: File = serde_json::from_str(&text[from..]).context("the report is no JSON")?;
+    file.jobs
+        .into_iter()
+        .next()
+        .context("the report has no job")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_found_behind_messages() {
+        let direction = |ios: u64| {
+            format!(
+                r#"{{"io_bytes": {}, "total_ios": {ios}, "iops": 1234.5, "bw_bytes": 99, "bw": 0}}"#,
+                ios * 4096
+            )
+        };
+        let text = format!(
+            "fio: connected to NBD server\n{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"error\": 0, \
+             \"read\": {}, \"write\": {}}}]}}\n",
+            direction(7),
+            direction(9)
+        );
+        let report = parse(&text).unwrap();
+        assert_eq!((report.read.total_ios, report.write.total_ios), (7, 9));
+        assert_eq!(report.write.io_bytes, 9 * 4096);
+        assert_eq!(
+            (report.write.iops, report.write.bytes_per_s),
+            (1234.5, 99.0)
+        );
+        assert!(parse("fio: connected").is_err());
+    }
+
+    #[test]
+    fn a_check_expects_what_the_job_wrote() {
+        let region = Region {
+            offset_bytes: 1 << 20,
+            length_bytes: 2 << 20,
+        };
+        let lines = |job: Job| -> Vec<String> {
+            let text = job.text(region, "nbd://x");
+            let keys = ["[", "rw=", "bssplit=", "offset=", "size=", "verify="];
+            text.lines()
+                .filter(|line| keys.iter().any(|key| line.starts_with(key)))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(lines(Job::Fill), lines(Job::FillCheck));
+        assert_eq!(lines(Job::Crash), lines(Job::CrashCheck));
+        assert_eq!(lines(Job::Fill).len(), 6);
+        assert!(
+            Job::Crash
+                .text(region, "")
+                .contains("\nverify_state_save=1\n")
+        );
+        assert!(
+            Job::CrashCheck
+                .text(region, "")
+                .contains("\nverify_state_save=0\n")
+        );
+    }
+}

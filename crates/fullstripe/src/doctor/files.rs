@@ -1,0 +1,128 @@
+//! Reading what the kernel and the system's configuration say, below a root that tests choose.
+//!
+//! Every path is given as on a running machine, like `/sys/class/nvme`. What cannot be read is absent:
+//! kernels differ in what they show, and a check without an answer says so or is silent.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::path::PathBuf;
+
+/// A tree with `sys`, `proc`, `etc`, `usr` and `lib` in it.
+#[derive(Clone, Debug)]
+pub struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    /// The tree below `root`; `/` is this machine.
+    pub fn below(root: impl Into<PathBuf>) -> Files {
+        Files { root: root.into() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The file's text without blanks at its ends; `None` when it is empty or cannot be read.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = fs::read(self.path(path)).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// The number that is all of the file's text.
+    #[must_use]
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// Whether there is such a file or folder.
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The names in a folder, numbers in them in the order of their values.
+    #[must_use]
+    pub fn list(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort_by(|left, right| by_number(left, right));
+        names
+    }
+
+    /// The path with all links followed, seen from the root.
+    #[must_use]
+    pub fn real(&self, path: &str) -> Option<String> {
+        let root = self.root.canonicalize().ok()?;
+        let real = self.path(path).canonicalize().ok()?;
+        let inside = real.strip_prefix(root).ok()?;
+        Some(format!("/{}", inside.to_string_lossy()))
+    }
+}
+
+/// The last part of a path.
+#[must_use]
+pub fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The path without its last part.
+#[must_use]
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// `nvme2` before `nvme10`.
+fn by_number(left: &str, right: &str) -> Ordering {
+    let key = |text: &str| {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (head, number) = text.split_at(digits);
+        (head.to_owned(), number.parse::<u64>().ok())
+    };
+    key(left).cmp(&key(right)).then_with(|| left.cmp(right))
+}
+
+/// The number of entries in a list of ranges like `0-3,8`.
+#[must_use]
+pub fn range_count(text: &str) -> Option<u64> {
+    text.split(',').try_fold(0u64, |sum, part| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u64, u64) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        sum.checked_add(to.checked_sub(from)?.checked_add(1)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_counted() {
+        assert_eq!(range_count("0"), Some(1));
+        assert_eq!(range_count("0-3,8"), Some(5));
+        for nonsense in ["", "3-1", "a", "0-18446744073709551615"] {
+            assert_eq!(range_count(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_their_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["nvme10", "nvme2", "sda", "loop0"] {
+            fs::write(folder.path().join(name), " 7 \n").unwrap();
+        }
+        let files = Files::below(folder.path());
+        assert_eq!(files.list("/"), ["loop0", "nvme2", "nvme10", "sda"]);
+        assert_eq!(files.number("/nvme2"), Some(7));
+        assert_eq!(files.text("/absent"), None);
+        assert_eq!(files.real("/sda").as_deref(), Some("/sda"));
+    }
+}

@@ -1,0 +1,209 @@
+//! What a check has to say: one line, how grave it is, and what to do.
+
+use serde::Serialize;
+use std::fmt;
+
+/// How grave a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Good to know; an array runs well without a change.
+    Note,
+    /// An array runs, but slower or less safely than this machine could.
+    Warning,
+    /// Nothing can be served before this is changed.
+    Problem,
+}
+
+impl Level {
+    /// As it is written at the start of a line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub level: Level,
+    /// What it is about: a part of the machine like `memory`, or a device like `nvme0`.
+    pub about: String,
+    /// What was found.
+    pub what: String,
+    /// What to do about it, if there is something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    fn new(level: Level, about: &str, what: impl Into<String>) -> Finding {
+        Finding {
+            level,
+            about: about.to_owned(),
+            what: what.into(),
+            advice: None,
+        }
+    }
+
+    /// As it should be.
+    pub fn ok(about: &str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Ok, about, what)
+    }
+
+    /// Good to know.
+    pub fn note(about: &str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Note, about, what)
+    }
+
+    /// Slower or less safe than it could be.
+    pub fn warning(about: &str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Warning, about, what)
+    }
+
+    /// Prevents serving.
+    pub fn problem(about: &str, what: impl Into<String>) -> Finding {
+        Finding::new(Level::Problem, about, what)
+    }
+
+    /// The same with what to do about it.
+    pub fn advise(mut self, advice: impl Into<String>) -> Finding {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// `warning  nvme1: what was found; what to do`, always one line.
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = format!("{:<9}{}: {}", self.level.word(), self.about, self.what);
+        if let Some(advice) = &self.advice {
+            line.push_str("; ");
+            line.push_str(advice);
+        }
+        // Names of drives and files come from outside.
+        let one_line: String = line
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        out.write_str(&one_line)
+    }
+}
+
+/// Everything that was found, in the order of the checks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of this schema: 1.
+    pub version: u32,
+    /// Whether nothing found prevents serving.
+    pub can_serve: bool,
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The report of `findings`.
+    #[must_use]
+    pub fn new(findings: Vec<Finding>) -> Report {
+        Report {
+            version: 1,
+            can_serve: findings
+                .iter()
+                .all(|finding| finding.level < Level::Problem),
+            findings,
+        }
+    }
+
+    fn count(&self, level: Level) -> usize {
+        let same = self
+            .findings
+            .iter()
+            .filter(|finding| finding.level == level);
+        same.count()
+    }
+}
+
+/// A line for each finding, then one with the sum.
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(out, "{finding}")?;
+        }
+        let counted = |level: Level| plural(self.count(level), level.word());
+        let rest = format!("{}, {}", counted(Level::Warning), counted(Level::Note));
+        match self.count(Level::Problem) {
+            0 => writeln!(out, "Nothing prevents serving; {rest}."),
+            _ => writeln!(
+                out,
+                "Serving is prevented: {}, {rest}.",
+                counted(Level::Problem)
+            ),
+        }
+    }
+}
+
+/// `1 drive`, `2 drives`.
+#[must_use]
+pub fn plural(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
+}
+
+/// `bytes` for people: exact where it is a whole number of MiB, GiB or TiB, else with one decimal.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >> shift == 0 {
+            continue;
+        }
+        let tenths = u128::from(bytes) * 10 / (1u128 << shift);
+        return if bytes.is_multiple_of(1 << shift) {
+            format!("{} {unit}", bytes >> shift)
+        } else {
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        };
+    }
+    format!("{bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_whatever_a_drive_calls_itself() {
+        let finding = Finding::warning("nvme0", "model \"A\nB\u{1b}[2J\"").advise("do it");
+        assert_eq!(
+            finding.to_string(),
+            "warning  nvme0: model \"A?B?[2J\"; do it"
+        );
+    }
+
+    #[test]
+    fn only_a_problem_prevents_serving() {
+        let findings = vec![Finding::ok("a", "b"), Finding::warning("c", "d")];
+        let report = Report::new(findings.clone());
+        assert!(report.can_serve);
+        assert!(
+            report
+                .to_string()
+                .ends_with("Nothing prevents serving; 1 warning, 0 notes.\n")
+        );
+        let problem = [findings, vec![Finding::problem("e", "f")]].concat();
+        let report = Report::new(problem);
+        assert!(!report.can_serve);
+        assert!(
+            report
+                .to_string()
+                .ends_with("Serving is prevented: 1 problem, 1 warning, 0 notes.\n")
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What the kernel really grants, found by asking for what `serve` asks for: payload memory, locked and in
+//! huge pages, and a ring over it. Everything is given back at once; no drive is touched.
+
+use drives::arena::{Arena, ArenaOptions};
+use drives::mailbox::Mailbox;
+use drives::ring::{RingOptions, RingReport};
+use drives::world::{RingWorld, Wait, WorldError, WorldOptions};
+use engine::limits::{BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX};
+use exports::nbd::server::NbdLimits;
+
+/// What `serve` needs when nothing else is said.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Payload and scratch memory, locked and registered with the ring.
+    pub arena_bytes: u64,
+    /// The same and each data thread's memory for metadata and zeros, locked.
+    pub locked_bytes: u64,
+    /// Descriptors: drives, connections, and some for sockets, rings and the program itself.
+    pub open_files: u64,
+}
+
+impl Need {
+    /// With the defaults of `serve`: `--memory 128m --shards 1`.
+    pub fn of_defaults() -> Need {
+        const PAYLOAD_BYTES: u64 = 128 << 20;
+        /// The least scratch memory that a shard is given.
+        const SCRATCH_BYTES: u64 = 16 << 20;
+        /// A world's own memory: zeros and metadata.
+        const WORLD_BYTES: u64 = 8 << 20;
+        const HUGE_PAGE_BYTES: u64 = 2 << 20;
+        const OTHER_FILES: u64 = 64;
+        let arena = PAYLOAD_BYTES + SCRATCH_BYTES + u64::from(BAND_BYTES_MAX);
+        let arena_bytes = arena.next_multiple_of(HUGE_PAGE_BYTES);
+        let connections = u64::from(NbdLimits::default().connections_max);
+        Need {
+            arena_bytes,
+            locked_bytes: arena_bytes + WORLD_BYTES,
+            open_files: CONTAINER_MEMBERS_MAX as u64 + connections + OTHER_FILES,
+        }
+    }
+}
+
+/// The answers.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    /// The ring, or one sentence why there is none.
+    pub ring: Result<RingReport, String>,
+    /// Whether the kernel accepted huge pages for payload memory.
+    pub huge_pages: bool,
+    /// Whether payload memory could be locked; `Err` holds the errno.
+    pub locked: Result<bool, i32>,
+    /// How much memory was asked for.
+    pub asked_bytes: u64,
+}
+
+impl Granted {
+    /// Asks for `arena_bytes` of memory and a ring over it.
+    #[must_use]
+    pub fn ask(arena_bytes: u64) -> Granted {
+        let none = |sentence: String| Granted {
+            ring: Err(sentence),
+            huge_pages: false,
+            locked: Ok(false),
+            asked_bytes: arena_bytes,
+        };
+        let arena = match Arena::new(ArenaOptions {
+            length_bytes: arena_bytes as usize,
+            prefault: false,
+            lock: true,
+        }) {
+            Ok(arena) => arena,
+            Err(error) => return none(error.to_string()),
+        };
+        let mailbox = match Mailbox::new() {
+            Ok(mailbox) => mailbox,
+            Err(error) => return none(format!("cannot make a mailbox: {error}")),
+        };
+        let memory = arena.report();
+        let world = RingWorld::new(WorldOptions {
+            arena,
+            ring: RingOptions::default(),
+            wait: Wait::Sleep,
+            peers: vec![mailbox.sender()],
+            mailbox,
+            port: (),
+            encoder: Box::new(|_, _| (0, Vec::new())),
+            on_event: Box::new(|_| {}),
+        });
+        Granted {
+            ring: world
+                .map(|world| world.report())
+                .map_err(|error| match error {
+                    WorldError::Ring(error) => error.to_string(),
+                    WorldError::Memory(error) => error.to_string(),
+                }),
+            huge_pages: memory.huge_pages,
+            locked: memory.locked,
+            asked_bytes: arena_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_gives_a_ring_or_a_sentence() {
+        let granted = Granted::ask(2 << 20);
+        match granted.ring {
+            Ok(report) => assert!(report.to_string().starts_with("io_uring with"), "{report}"),
+            Err(sentence) => assert!(sentence.contains("; "), "no advice: {sentence}"),
+        }
+        assert_eq!(granted.asked_bytes, 2 << 20);
+    }
+
+    #[test]
+    fn the_default_need_holds_payload_and_scratch() {
+        let need = Need::of_defaults();
+        assert_eq!(need.arena_bytes, 146 << 20);
+        assert_eq!(need.locked_bytes, 154 << 20);
+        assert_eq!(need.open_files, 96 + 256 + 64);
+    }
+}

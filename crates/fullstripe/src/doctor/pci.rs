@@ -1,0 +1,178 @@
+//! PCI Express: a drive's link against what drive and slot can do, and controllers that hide drives.
+
+use super::files::{Files, last_part, parent};
+use super::finding::Finding;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const INTEL: &str = "0x8086";
+/// Intel's Volume Management Devices, as in the table of Linux's own driver and in the PCI ID
+/// repository.
+const VMD_DEVICES: [&str; 10] = [
+    "0x201d", "0x28c0", "0x467f", "0x4c3d", "0x7d0b", "0x9a0b", "0xa77f", "0xad0b", "0xb06f", "0xb60b",
+];
+
+/// Speed and width of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Tenths of a GT/s on each lane.
+    speed: u32,
+    lanes: u32,
+}
+
+impl Link {
+    fn read(files: &Files, folder: &str, which: &str) -> Option<Link> {
+        let speed = files.text(&format!("{folder}/{which}_link_speed"))?;
+        let lanes = files.number(&format!("{folder}/{which}_link_width"))?;
+        // Virtual machines show 0 or 255 lanes and an unknown speed.
+        let lanes = u32::try_from(lanes).ok().filter(|n| (1..=32).contains(n))?;
+        Some(Link {
+            speed: parse_speed(&speed)?,
+            lanes,
+        })
+    }
+
+    /// Bytes per second in one direction after the line code, in units of 100 MB: 8b/10b below 8 GT/s,
+    /// 128b/130b above (PCI Express Base Specification, "Encoding"; 64 GT/s has no line code to speak of).
+    fn hundred_megabytes(self) -> u32 {
+        let (used, of) = if self.speed < 80 { (8, 10) } else { (128, 130) };
+        self.speed * self.lanes * used / of / 8
+    }
+
+    fn rate(self) -> String {
+        let hundreds = self.hundred_megabytes();
+        format!("{}.{} GB/s", hundreds / 10, hundreds % 10)
+    }
+}
+
+/// `PCIe 8 GT/s x4`.
+impl std::fmt::Display for Link {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, tenth) = (self.speed / 10, self.speed % 10);
+        match tenth {
+            0 => write!(out, "PCIe {whole} GT/s x{}", self.lanes),
+            _ => write!(out, "PCIe {whole}.{tenth} GT/s x{}", self.lanes),
+        }
+    }
+}
+
+/// Tenths of a GT/s from texts like `8.0 GT/s PCIe` and `16 GT/s`.
+fn parse_speed(text: &str) -> Option<u32> {
+    let number = text.split_whitespace().next()?;
+    let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
+    let tenth = tenth.get(..1)?;
+    let speed = whole.parse::<u32>().ok()?.checked_mul(10)? + tenth.parse::<u32>().ok()?;
+    (1..=10_000).contains(&speed).then_some(speed)
+}
+
+/// The link of the PCI device in `folder`.
+pub fn link(files: &Files, folder: &str) -> Option<Link> {
+    Link::read(files, folder, "current")
+}
+
+/// What is wrong with the link of the drive `name`, whose PCI device is in `folder`.
+pub fn slow_link(files: &Files, name: &str, folder: &str) -> Option<Finding> {
+    let current = Link::read(files, folder, "current")?;
+    let own = Link::read(files, folder, "max")?;
+    if current.lanes >= own.lanes && current.speed >= own.speed {
+        return None;
+    }
+    let what = format!(
+        "its link runs at {current} of {own}: {} instead of {}",
+        current.rate(),
+        own.rate()
+    );
+    // The port that the device's slot belongs to.
+    let slot = Link::read(files, parent(folder), "max");
+    let by_slot = slot.filter(|slot| {
+        slot.lanes.min(own.lanes) <= current.lanes && slot.speed.min(own.speed) <= current.speed
+    });
+    Some(Finding::warning(name, what).advise(match by_slot {
+        Some(slot) => format!(
+            "the slot offers no more than {slot}: move the drive to a slot that serves it fully"
+        ),
+        None => "reseat the drive or change its cable or riser, and look for PCIe errors in the kernel \
+                 log"
+            .to_owned(),
+    }))
+}
+
+/// The VMD controller that the device in `folder` sits behind, by its address.
+pub fn vmd_above<'path>(files: &Files, folder: &'path str) -> Option<&'path str> {
+    let mut above = parent(folder);
+    while !above.is_empty() {
+        if is_vmd(files, above) {
+            return Some(last_part(above));
+        }
+        above = parent(above);
+    }
+    None
+}
+
+fn is_vmd(files: &Files, folder: &str) -> bool {
+    let device = files.text(&format!("{folder}/device"));
+    files.text(&format!("{folder}/vendor")).as_deref() == Some(INTEL)
+        && device.is_some_and(|device| VMD_DEVICES.contains(&device.as_str()))
+}
+
+/// Controllers by which firmware puts drives out of the sight of ordinary drivers.
+pub fn hiding_controllers(files: &Files) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut in_use, mut without_driver) = (Vec::new(), Vec::new());
+    for address in files.list(DEVICES) {
+        let folder = format!("{DEVICES}/{address}");
+        if is_vmd(files, &folder) {
+            let driver = files.real(&format!("{folder}/driver"));
+            let is_driven = driver.is_some_and(|driver| last_part(&driver) == "vmd");
+            let list = if is_driven { &mut in_use } else { &mut without_driver };
+            list.push(address.clone());
+        }
+        let remapped = files.number(&format!("{folder}/remapped_nvme")).unwrap_or(0);
+        if remapped > 0 {
+            findings.push(
+                Finding::warning(
+                    "firmware",
+                    format!("the SATA controller {address} hides {remapped} NVMe drives (RST remapping)"),
+                )
+                .advise("set the SATA mode to AHCI in the firmware's setup"),
+            );
+        }
+    }
+    if !in_use.is_empty() {
+        let what = format!("controllers in use: {}", in_use.join(", "));
+        findings.push(Finding::ok("VMD", what));
+    }
+    if !without_driver.is_empty() {
+        let what = format!(
+            "{} without the vmd driver: drives behind cannot be seen",
+            without_driver.join(", ")
+        );
+        findings.push(
+            Finding::warning("VMD", what)
+                .advise("run modprobe vmd, or turn VMD off in the firmware's setup"),
+        );
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_read_in_the_kernels_forms() {
+        assert_eq!(parse_speed("8.0 GT/s PCIe"), Some(80));
+        assert_eq!(parse_speed("2.5 GT/s"), Some(25));
+        assert_eq!(parse_speed("16 GT/s"), Some(160));
+        for nonsense in ["Unknown", "", "0", ".5", "8. GT/s", "99999999999"] {
+            assert_eq!(parse_speed(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn rates_follow_the_line_code() {
+        let rate = |speed, lanes| Link { speed, lanes }.rate();
+        assert_eq!(rate(80, 4), "3.9 GB/s");
+        assert_eq!(rate(50, 2), "1.0 GB/s");
+        assert_eq!(rate(160, 4), "7.8 GB/s");
+    }
+}
