@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 mod api;
 mod bench;
+mod client;
 mod commands;
 mod container;
 mod serve;
 
 /// RAID on the CPU for NVMe drives, in userspace, with no licence key.
 #[derive(Parser)]
-#[command(name = "fullstripe", version, max_term_width = 100)]
+#[command(name = "fullstripe", version, max_term_width = 100, after_help = commands::exit_codes::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -19,16 +20,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure the engine in this process, on fresh members.
-    Bench(bench::BenchArgs),
-    /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
+    /// Make a volume on drives
+    Create(commands::create::CreateArgs),
+    /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`
     Serve(serve::ServeArgs),
+    #[command(flatten)]
+    Client(client::ClientCommand),
+    /// Show the arrays on this machine's drives
+    List(commands::list::ListArgs),
+    /// Show what the metadata of drives says
+    Examine(commands::examine::ExamineArgs),
+    /// Say what `serve` would do with these drives, without doing it
+    Assemble(commands::assemble::AssembleArgs),
+    /// Show the plan of one request: what is read and written, in which order, and why
+    Explain(commands::explain::ExplainArgs),
+    /// Delete a volume
+    Destroy(commands::destroy::DestroyArgs),
+    /// Keep a copy of the metadata of drives, or bring it back
+    Metadata(commands::metadata::MetadataArgs),
+    /// Measure the engine in this process, on fresh members
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Bench(args) => bench::run(&args),
+        Command::Create(args) => commands::create::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Client(command) => client::run(&command),
+        Command::List(args) => commands::list::run(&args),
+        Command::Examine(args) => commands::examine::run(&args),
+        Command::Assemble(args) => commands::assemble::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Destroy(args) => commands::destroy::run(&args),
+        Command::Metadata(args) => commands::metadata::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(code) => code,

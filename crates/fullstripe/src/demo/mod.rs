@@ -1,0 +1,184 @@
+//! `fullstripe demo`: what the array promises, shown on real files with real load, each claim checked.
+//!
+//! Everything is done as a user would do it: this binary is run with the command lines that are printed,
+//! fio makes the load, and mdadm and nbdinfo look from outside where they are installed. In order: a
+//! [`place`] for the files is found, the [`story`] is told, and [`scaling`] compares measured speed with
+//! what the members allow. [`checks`] counts what held; the first claim that does not hold ends the
+//! demonstration with what shows it. Nothing stays behind, however it ends: [`guard`].
+
+mod checks;
+mod fio;
+mod guard;
+mod mdadm;
+mod place;
+mod programs;
+mod scaling;
+mod screen;
+mod server;
+mod story;
+
+use anyhow::{Result, bail};
+use checks::{Check, Checks, Failed};
+use guard::{Guard, Interrupted};
+use programs::Programs;
+use scaling::{Plan, Point};
+use screen::{Screen, Tone};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+use story::{Sizes, Story};
+
+/// Lines of a server's log that are shown when something has failed.
+const LOG_LINES: usize = 15;
+
+/// Show on files that drives can die and processes crash, and that speed scales; every claim is checked.
+#[derive(clap::Args, Debug)]
+pub struct DemoArgs {
+    /// Smaller files and fewer points: done in half a minute
+    #[arg(long)]
+    quick: bool,
+    /// Leave the folder with drives, job files and logs behind
+    #[arg(long)]
+    keep: bool,
+    /// Print a summary as JSON on standard output, and the story on standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result for programs.
+#[derive(Serialize)]
+struct Summary<'a> {
+    /// Version of this schema: 1.
+    version: u32,
+    passed: bool,
+    /// Why not.
+    failure: Option<String>,
+    seconds: f64,
+    checks: &'a [Check],
+    scaling: &'a [Point],
+}
+
+/// What a demonstration leaves in memory.
+#[derive(Default)]
+struct Seen {
+    checks: Checks,
+    points: Vec<Point>,
+    folder: Option<PathBuf>,
+    /// The end of what the servers said, once something has failed.
+    log: String,
+}
+
+/// Runs the demonstration. The exit code is 0 only if every claim held.
+///
+/// # Errors
+/// A program that it needs is missing, or the system refuses what it cannot do without.
+pub fn run(args: &DemoArgs) -> Result<ExitCode> {
+    require_fio()?;
+    let began = Instant::now();
+    let guard = Guard::watch()?;
+    let mut screen = Screen::open(args.json);
+    let mut seen = Seen::default();
+    let result = play(args, &guard, &mut screen, &mut seen);
+    screen.still();
+    if args.keep {
+        guard.keep_folder();
+    }
+    guard.clear();
+    let seconds = began.elapsed().as_secs_f64();
+    let code = conclude(&mut screen, &seen, &result, seconds);
+    if let Some(folder) = seen.folder.as_ref().filter(|_| args.keep) {
+        screen.line(&format!("    everything is kept in {}", folder.display()));
+    }
+    if args.json {
+        let summary = Summary {
+            version: 1,
+            passed: result.is_ok(),
+            failure: result.as_ref().err().map(|error| format!("{error:#}")),
+            seconds,
+            checks: &seen.checks.all,
+            scaling: &seen.points,
+        };
+        println!("{}", serde_json::to_string_pretty(&summary)?);
+    }
+    Ok(code)
+}
+
+fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) -> Result<()> {
+    let sizes = Sizes::new(args.quick);
+    let place = place::make(guard, sizes.needed_bytes())?;
+    seen.folder = Some(place.folder.clone());
+    let title = screen.paint(Tone::Strong, "fullstripe demo");
+    let fate = if args.keep { "kept" } else { "removed at the end" };
+    let time = if args.quick { "half a minute" } else { "a minute and a half" };
+    let rest = format!("  about {time}, in {} ({fate})", place.folder.display());
+    let rest = screen.paint(Tone::Quiet, &rest);
+    screen.line(&format!("{title}{rest}"));
+    let programs = Programs::new(guard.clone(), &place.folder)?;
+    let told = Story::new(screen, &mut seen.checks, &programs, sizes).tell(&place);
+    if told.is_err() {
+        seen.log = log_ends(&programs);
+    }
+    let number = told? + 1;
+    let title = "Does it scale? Measured against what the members allow";
+    screen.step(number, title);
+    seen.checks.step(title);
+    Plan::new(args.quick).run(screen, &mut seen.checks, guard, &mut seen.points)
+}
+
+/// Says how it ended.
+fn conclude(screen: &mut Screen, seen: &Seen, result: &Result<()>, seconds: f64) -> ExitCode {
+    let Err(error) = result else {
+        let count = seen.checks.all.len();
+        let verdict = screen.paint(Tone::Good, &format!("demo passed: {count} checks"));
+        screen.line(&format!("\n{verdict} in {seconds:.0} s"));
+        return ExitCode::SUCCESS;
+    };
+    if let Some(Interrupted(number)) = error.downcast_ref() {
+        screen.line("\ndemo stopped before its end; everything is cleared away");
+        return ExitCode::from(guard::exit_code(*number));
+    }
+    let (what, evidence) = match error.downcast_ref::<Failed>() {
+        Some(failed) => (failed.to_string(), failed.evidence.clone()),
+        None => {
+            let text = format!("{error:#}");
+            let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+            let step = seen.checks.current_step();
+            (format!("{step}: {first}"), rest.to_owned())
+        }
+    };
+    for line in evidence.lines().chain(seen.log.lines()) {
+        screen.line(&format!("    {line}"));
+    }
+    let verdict = screen.paint(Tone::Bad, &format!("demo FAILED: {what}"));
+    screen.line(&format!("\n{verdict}"));
+    ExitCode::FAILURE
+}
+
+/// The last lines of what each server said.
+fn log_ends(programs: &Programs) -> String {
+    let end = |name: &str| {
+        let text = programs.read_log(name);
+        let lines: Vec<&str> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        if end.is_empty() {
+            end
+        } else {
+            format!("--- the end of {name}:\n{end}\n")
+        }
+    };
+    ["serve-1.err", "serve-2.err"].map(end).concat()
+}
+
+/// fio, with its NBD engine, is what nothing here can do without.
+fn require_fio() -> Result<()> {
+    let Some(fio) = programs::find("fio") else {
+        bail!("fio is not installed; apt-get install fio, or make setup, installs it");
+    };
+    let engines = Command::new(fio).arg("--enghelp").stdin(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&engines.stdout);
+    if !text.lines().any(|line| line.trim() == "nbd") {
+        bail!("this fio has no NBD engine; install one that was built with libnbd, as Debian's is");
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! Does it scale? Every level over 1 to 8 members against its roofline.
+//!
+//! Members are memory with the speed of a modest drive, so that they and not this machine's cores set the
+//! limit; the engine and its loop are those that serve. The roofline is what such members allow a perfect
+//! array, by the formulas of [`crate::bench`]. A point below [`SHARE_MIN`] is measured again, for longer:
+//! other work on the machine takes time from it, and may be over.
+
+use super::checks::Checks;
+use super::guard::Guard;
+use super::screen::{Screen, Tone, bar};
+use crate::bench::args::{Config, Workload};
+use crate::bench::measure;
+use anyhow::{Context, Result};
+use drives::world::Wait;
+use engine::layout::Level;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// Part of the roofline that each point has to reach.
+const SHARE_MIN: f64 = 0.9;
+/// How often a point is measured at most.
+const ATTEMPTS_MAX: u32 = 3;
+/// 4 KiB reads of one member per second.
+const MEMBER_READS_PER_S: u32 = 20_000;
+/// 4 KiB writes of one member per second.
+const MEMBER_WRITES_PER_S: u32 = 10_000;
+/// Room for every chunk of a stripe to be somewhere else each time.
+const MEMBER_MIB: u32 = 17;
+const CHUNK_BYTES: u32 = 64 << 10;
+/// Requests per member; a closed loop of D requests over N members reaches about D / (D + N) of its limit.
+const DEPTH_PER_MEMBER: u32 = 64;
+/// The same for full stripes, of which each uses all members.
+const STRIPES_DEPTH: u32 = 8;
+const BAR_WIDTH: usize = 12;
+
+/// What is asked of the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Reads,
+    Writes,
+    Stripes,
+}
+
+const KINDS: [Kind; 3] = [Kind::Reads, Kind::Writes, Kind::Stripes];
+
+/// One measured point.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Point {
+    pub level: String,
+    pub members: u8,
+    pub workload: &'static str,
+    pub block_bytes: u32,
+    /// Requests per second.
+    pub iops: f64,
+    pub bytes_per_s: f64,
+    pub roofline_iops: f64,
+    /// Measured by possible.
+    pub share: f64,
+    /// The roofline's formula.
+    pub roofline: String,
+    /// How often it was measured.
+    pub attempts: u32,
+}
+
+/// What is measured, and for how long.
+pub(super) struct Plan {
+    rows: Vec<(Level, u8)>,
+    time: Duration,
+}
+
+impl Plan {
+    /// The whole table, or some rows of it.
+    pub fn new(quick: bool) -> Plan {
+        let counts: [(Level, &[u8]); 3] = if quick {
+            [
+                (Level::Raid0, &[1, 4, 8]),
+                (Level::Raid10, &[4, 8]),
+                (Level::Raid5, &[3, 8]),
+            ]
+        } else {
+            [
+                (Level::Raid0, &[1, 2, 3, 4, 5, 6, 7, 8]),
+                (Level::Raid10, &[4, 6, 8]),
+                (Level::Raid5, &[3, 4, 5, 6, 7, 8]),
+            ]
+        };
+        Plan {
+            rows: counts
+                .into_iter()
+                .flat_map(|(level, counts)| counts.iter().map(move |&count| (level, count)))
+                .collect(),
+            time: Duration::from_millis(if quick { 250 } else { 400 }),
+        }
+    }
+
+    /// Measures and shows every point; `points` gets them.
+    ///
+    /// # Errors
+    /// A point stays below [`SHARE_MIN`], cannot be measured, or a signal came.
+    pub fn run(
+        &self,
+        screen: &mut Screen,
+        checks: &mut Checks,
+        guard: &Guard,
+        points: &mut Vec<Point>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        head(screen);
+        let total = self.rows.len() * KINDS.len();
+        for (at, &(level, members)) in self.rows.iter().enumerate() {
+            let mut cells = Vec::new();
+            for kind in KINDS {
+                guard.check()?;
+                screen.progress(&format!(
+                    "{level} of {members}, {}: point {} of {total}",
+                    kind.name(),
+                    points.len() + 1
+                ));
+                let point = self.point(level, members, kind, guard)?;
+                cells.push(cell(screen, kind, &point));
+                points.push(point);
+            }
+            let is_first = at == 0 || self.rows[at - 1].0 != level;
+            let name = if is_first { level.to_string() } else { String::new() };
+            if is_first && at > 0 {
+                screen.line("");
+            }
+            screen.line(&format!("    {name:<8}{members:>3}  {}", cells.join("  ")));
+        }
+        screen.line("");
+        for point in points.iter() {
+            let claim = format!(
+                "{} of {} reaches {:.0} % of its roofline ({})",
+                point.level,
+                point.members,
+                SHARE_MIN * 100.0,
+                point.workload
+            );
+            checks.that(&claim, point.share >= SHARE_MIN, || format!("{point:#?}"))?;
+        }
+        let least = points.iter().map(|point| point.share).fold(1.0, f64::min);
+        screen.result(
+            &format!(
+                "{} points, each at {:.0} % or more of what its members allow",
+                points.len(),
+                (least * 100.0).floor()
+            ),
+            begun.elapsed(),
+        );
+        Ok(())
+    }
+
+    /// Measures a point, again if it is low.
+    fn point(&self, level: Level, members: u8, kind: Kind, guard: &Guard) -> Result<Point> {
+        let mut best: Option<Point> = None;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let config = kind.config(level, members, self.time * attempt);
+            let outcome = measure(&config)
+                .with_context(|| format!("{level} of {members} cannot be measured"))?;
+            guard.check()?;
+            let possible = outcome.roofline_iops.context("members set no limit")?;
+            let point = Point {
+                level: level.to_string(),
+                members,
+                workload: kind.name(),
+                block_bytes: config.block_bytes,
+                iops: outcome.array.iops,
+                bytes_per_s: outcome.array.bytes_per_s,
+                roofline_iops: possible,
+                share: outcome.array.iops / possible,
+                roofline: outcome.roofline,
+                attempts: attempt,
+            };
+            let enough = point.share >= SHARE_MIN;
+            let better = best.as_ref().is_none_or(|best| point.share > best.share);
+            if better {
+                best = Some(point);
+            }
+            if enough {
+                break;
+            }
+        }
+        best.context("nothing was measured")
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Reads => "4 KiB random reads",
+            Kind::Writes => "4 KiB random writes",
+            Kind::Stripes => "full-stripe writes",
+        }
+    }
+
+    fn config(self, level: Level, members: u8, time: Duration) -> Config {
+        let data_members = match level {
+            Level::Raid0 => members,
+            Level::Raid1 => 1,
+            Level::Raid5 => members - 1,
+            Level::Raid10 => members / 2,
+        };
+        let (read_percent, random, block_bytes, queue_depth) = match self {
+            Kind::Reads => (100, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
+            Kind::Writes => (0, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
+            Kind::Stripes => (0, false, CHUNK_BYTES * u32::from(data_members), STRIPES_DEPTH),
+        };
+        Config {
+            level,
+            member: format!(
+                "ram:{MEMBER_MIB}m,read-iops={MEMBER_READS_PER_S},write-iops={MEMBER_WRITES_PER_S}"
+            ),
+            count: members,
+            workload: Workload {
+                read_percent,
+                random,
+            },
+            block_bytes,
+            queue_depth,
+            shards: 1,
+            failed: None,
+            chunk_bytes: CHUNK_BYTES,
+            time,
+            wait: Wait::Sleep,
+            overwrite: false,
+        }
+    }
+
+    /// The most that eight members can do, which fills a bar.
+    fn most(self) -> f64 {
+        8.0 * match self {
+            Kind::Reads => f64::from(MEMBER_READS_PER_S),
+            Kind::Writes => f64::from(MEMBER_WRITES_PER_S),
+            Kind::Stripes => f64::from(MEMBER_WRITES_PER_S) * 4096.0,
+        }
+    }
+}
+
+fn head(screen: &mut Screen) {
+    let text = |text: String| format!("    {text}");
+    let reads = MEMBER_READS_PER_S / 1000;
+    let writes = MEMBER_WRITES_PER_S / 1000;
+    let remark = format!(
+        "each member: {reads} 000 reads or {writes} 000 writes of 4 KiB per second; %: of the roofline"
+    );
+    let remark = screen.paint(Tone::Quiet, &text(remark));
+    screen.line(&remark);
+    let titles = ["random reads, 4 KiB", "random writes, 4 KiB", "full-stripe writes"];
+    let titles = titles.map(|title| format!("{title:<26}")).join("  ");
+    let titles = screen.paint(Tone::Quiet, text(format!("          N  {titles}")).trim_end());
+    screen.line(&titles);
+}
+
+fn cell(screen: &Screen, kind: Kind, point: &Point) -> String {
+    let (measured, figure) = match kind {
+        Kind::Stripes => (
+            point.bytes_per_s,
+            format!("{:>5.0} MB/s", point.bytes_per_s / 1e6),
+        ),
+        _ => (point.iops, format!("{:>5.1} k", point.iops / 1e3)),
+    };
+    let possible = measured / point.share;
+    // What the members allow, of which the measured part is filled.
+    let width = (possible / kind.most() * BAR_WIDTH as f64).ceil() as usize;
+    let drawn = bar(measured / kind.most(), BAR_WIDTH);
+    let rest = " ".repeat(BAR_WIDTH.saturating_sub(drawn.chars().count()));
+    let _ = width;
+    let tone = if point.share >= SHARE_MIN { Tone::Good } else { Tone::Bad };
+    format!(
+        "{figure} {}{rest}{}",
+        screen.paint(tone, &drawn),
+        screen.paint(Tone::Quiet, &format!("{:>4.0} %", point.share * 100.0))
+    )
+}

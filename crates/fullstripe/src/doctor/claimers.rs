@@ -1,0 +1,288 @@
+//! Other programs that take drives with RAID metadata for themselves: md and mdadm's rules, dmraid,
+//! multipath, LVM.
+
+use super::files::Files;
+use super::finding::Finding;
+use std::collections::BTreeMap;
+
+/// In the order in which udev prefers them; a file hides those of the same name in later folders.
+const RULE_FOLDERS: [&str; 5] = [
+    "/etc/udev/rules.d",
+    "/run/udev/rules.d",
+    "/usr/local/lib/udev/rules.d",
+    "/usr/lib/udev/rules.d",
+    "/lib/udev/rules.d",
+];
+/// Where mdadm looks for its configuration (mdadm.conf(5), both distributions' places).
+const CONFIGURATIONS: [&str; 2] = ["/etc/mdadm.conf", "/etc/mdadm/mdadm.conf"];
+
+/// Who holds drives by RAID metadata now, and who would. `has_imsm` is whether a drive with IMSM metadata
+/// was found, which decides how much that matters.
+pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
+    let mut findings = md_arrays(files);
+    findings.extend(device_mapper(files));
+    findings.push(automatic_assembly(files, has_imsm));
+    findings
+}
+
+/// An array in `/proc/mdstat`.
+#[derive(PartialEq, Eq, Debug)]
+struct MdArray {
+    name: String,
+    members: Vec<String>,
+    is_imsm_container: bool,
+    /// The container that it is a volume of.
+    container: Option<String>,
+}
+
+fn md_arrays(files: &Files) -> Vec<Finding> {
+    let text = files.text("/proc/mdstat").unwrap_or_default();
+    let arrays = parse_mdstat(&text);
+    if arrays.is_empty() {
+        return vec![Finding::ok("md", "no Linux md array")];
+    }
+    arrays
+        .iter()
+        .map(|array| {
+            let MdArray { name, members, .. } = array;
+            let members = members.join(", ");
+            if array.is_imsm_container {
+                let volumes = arrays
+                    .iter()
+                    .filter(|other| other.container.as_ref() == Some(name))
+                    .map(|volume| format!("/dev/{} ", volume.name));
+                Finding::warning(name, format!("Linux md holds an IMSM container: {members}")).advise(
+                    format!(
+                        "before fullstripe serves these drives: mdadm --stop {}/dev/{name}",
+                        volumes.collect::<String>()
+                    ),
+                )
+            } else if let Some(container) = &array.container {
+                Finding::note(name, format!("Linux md runs a volume of {container}: {members}"))
+            } else {
+                Finding::ok(name, format!("Linux md array: {members}"))
+            }
+        })
+        .collect()
+}
+
+/// Two lines for each array: `md127 : inactive nvme1n1[1](S) nvme0n1[0](S)` and, indented,
+/// `5220 blocks super external:imsm`.
+fn parse_mdstat(text: &str) -> Vec<MdArray> {
+    let mut arrays: Vec<MdArray> = Vec::new();
+    for line in text.lines() {
+        let is_indented = line.starts_with([' ', '\t']);
+        if let Some((name, rest)) = line.split_once(" : ")
+            && name.starts_with("md")
+            && !is_indented
+        {
+            let words = rest.split_whitespace();
+            let members = words.filter_map(|word| Some(word.split_once('[')?.0.to_owned()));
+            arrays.push(MdArray {
+                name: name.trim().to_owned(),
+                members: members.collect(),
+                is_imsm_container: false,
+                container: None,
+            });
+        } else if let Some(array) = arrays.last_mut()
+            && is_indented
+            && let Some((_, kind)) = line.split_once(" super external:")
+        {
+            let kind = kind.split_whitespace().next().unwrap_or_default();
+            array.is_imsm_container = kind == "imsm";
+            // A volume names its container as /md127/0; a minus instead of the first slash says that it
+            // is not to be started by itself.
+            let inside = kind.trim_start_matches(['/', '-']);
+            array.container = inside
+                .split_once('/')
+                .map(|(container, _)| container.to_owned());
+        }
+    }
+    arrays
+}
+
+fn device_mapper(files: &Files) -> Vec<Finding> {
+    let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for device in files.list("/sys/block") {
+        let folder = format!("/sys/block/{device}/dm");
+        let uuid = files.text(&format!("{folder}/uuid")).unwrap_or_default();
+        let prefix = ["DMRAID-", "mpath-", "LVM-"]
+            .into_iter()
+            .find(|prefix| uuid.starts_with(prefix));
+        if let Some(prefix) = prefix {
+            let name = files.text(&format!("{folder}/name")).unwrap_or(device);
+            kinds.entry(prefix).or_default().push(name);
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|(prefix, names)| {
+            let names = names.join(", ");
+            match prefix {
+                "DMRAID-" => Finding::warning("dmraid", format!("runs arrays: {names}")).advise(
+                    "dmraid -an stops them; put nodmraid on the kernel's command line to keep it so",
+                ),
+                "mpath-" => Finding::note("multipath", format!("holds drives: {names}"))
+                    .advise("blacklist drives for arrays in /etc/multipath.conf"),
+                _ => Finding::ok("LVM", format!("volumes: {names}")),
+            }
+        })
+        .collect()
+}
+
+/// Whether mdadm assembles IMSM arrays when their drives appear.
+fn automatic_assembly(files: &Files, has_imsm: bool) -> Finding {
+    const ABOUT: &str = "mdadm";
+    let Some(rule) = assembly_rule(files) else {
+        return Finding::ok(ABOUT, "no udev rule assembles arrays by itself");
+    };
+    let command_line = files.text("/proc/cmdline").unwrap_or_default();
+    let switch = command_line
+        .split_whitespace()
+        .find(|word| matches!(*word, "noiswmd" | "nodmraid"));
+    if let Some(switch) = switch {
+        let what = format!("the kernel's command line keeps it from IMSM drives ({switch})");
+        return Finding::ok(ABOUT, what);
+    }
+    if !allows_imsm(files) {
+        let what = "the AUTO line of its configuration keeps it from IMSM drives";
+        return Finding::ok(ABOUT, what);
+    }
+    let what = format!("{rule} lets it assemble IMSM arrays as soon as their drives appear");
+    let finding = if has_imsm {
+        Finding::warning(ABOUT, what)
+    } else {
+        Finding::note(ABOUT, what)
+    };
+    finding.advise(
+        "to leave them to fullstripe, put AUTO -imsm +all into mdadm.conf and renew the initramfs, or \
+         noiswmd on the kernel's command line",
+    )
+}
+
+/// The udev rule that calls mdadm for IMSM drives, unless it is hidden by an empty file.
+fn assembly_rule(files: &Files) -> Option<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for folder in RULE_FOLDERS {
+        for name in files.list(folder) {
+            if seen.contains(&name) {
+                continue;
+            }
+            let path = format!("{folder}/{name}");
+            let text = files.text(&path).unwrap_or_default();
+            seen.push(name);
+            let mut rules = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with('#'));
+            // The type that udev knows IMSM members by.
+            let mentions_imsm = rules.clone().any(|line| line.contains("isw_raid_member"));
+            if mentions_imsm && rules.any(|line| line.contains("mdadm")) {
+                return Some(path);
+            }
+        }
+    }
+    None
+}
+
+/// By the rules of mdadm.conf(5): the first AUTO line counts, in it the first word that matches, and
+/// without any the array is assembled.
+fn allows_imsm(files: &Files) -> bool {
+    let mut paths: Vec<String> = Vec::new();
+    for path in CONFIGURATIONS {
+        paths.push(path.to_owned());
+        let folder = format!("{path}.d");
+        let inside = files.list(&folder).into_iter();
+        paths.extend(
+            inside
+                .filter(|name| name.ends_with(".conf"))
+                .map(|name| format!("{folder}/{name}")),
+        );
+    }
+    let texts = paths.iter().filter_map(|path| files.text(path));
+    texts
+        .filter_map(|text| auto_line_allows(&text))
+        .next()
+        .unwrap_or(true)
+}
+
+/// What the first AUTO line in `text` says of IMSM; `None` without such a line.
+fn auto_line_allows(text: &str) -> Option<bool> {
+    let mut words: Option<Vec<String>> = None;
+    for line in text.lines() {
+        let is_continued = line.starts_with([' ', '\t']);
+        let line = line
+            .split_whitespace()
+            .take_while(|word| !word.starts_with('#'));
+        let line: Vec<String> = line.map(str::to_ascii_lowercase).collect();
+        match (&mut words, line.first()) {
+            (_, None) => {}
+            (Some(words), _) if is_continued => words.extend(line),
+            (Some(_), _) => break,
+            // Keywords may be shortened to three letters.
+            (None, Some(first)) if first.len() >= 3 && "auto".starts_with(first.as_str()) => {
+                words = Some(line[1..].to_vec());
+            }
+            (None, _) => {}
+        }
+    }
+    let said = words?.iter().find_map(|word| match word.as_str() {
+        "+imsm" | "+all" => Some(true),
+        "-imsm" | "-all" => Some(false),
+        _ => None,
+    });
+    Some(said.unwrap_or(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mdstat_tells_containers_from_volumes() {
+        let text = "\
+Personalities : [raid1]
+md126 : active raid1 nvme0n1[1] nvme1n1[0]
+      1024 blocks super external:/md127/0 [2/2] [UU]
+
+md127 : inactive nvme1n1[1](S) nvme0n1[0](S)
+      2210 blocks super external:imsm
+
+md0 : active raid1 sda1[0] sdb1[1]
+      1024 blocks super 1.2 [2/2] [UU]
+
+unused devices: <none>
+";
+        let arrays = parse_mdstat(text);
+        let short: Vec<(&str, bool, Option<&str>)> = arrays
+            .iter()
+            .map(|array| {
+                let container = array.container.as_deref();
+                (array.name.as_str(), array.is_imsm_container, container)
+            })
+            .collect();
+        assert_eq!(
+            short,
+            [
+                ("md126", false, Some("md127")),
+                ("md127", true, None),
+                ("md0", false, None)
+            ]
+        );
+        assert_eq!(arrays[1].members, ["nvme1n1", "nvme0n1"]);
+    }
+
+    #[test]
+    fn the_first_auto_line_decides() {
+        for (text, wanted) in [
+            ("", None),
+            ("ARRAY /dev/md0\n", None),
+            ("AUTO -imsm +all", Some(false)),
+            ("aut +1.x homehost\n  -all # rest\n", Some(false)),
+            ("AUTO +all -imsm", Some(true)),
+            ("AUTO +1.x", Some(true)),
+            ("# AUTO -all\nAUTO +imsm\nAUTO -imsm", Some(true)),
+        ] {
+            assert_eq!(auto_line_allows(text), wanted, "{text:?}");
+        }
+    }
+}

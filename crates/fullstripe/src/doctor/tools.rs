@@ -1,0 +1,35 @@
+//! Programs that go well with an array. None is needed to serve.
+
+use super::finding::Finding;
+use std::path::PathBuf;
+
+const TOOLS: [(&str, &str); 5] = [
+    ("fio", "measures drives and volumes"),
+    ("nbd-client", "makes a volume a device /dev/nbdN"),
+    ("nbdcopy", "copies volumes from and to files"),
+    ("nbdkit", "serves files and test patterns by NBD, to compare with"),
+    ("mdadm", "reads and assembles the same arrays with the kernel's md"),
+];
+
+/// Which of the programs lie in one of `folders`.
+pub fn check(folders: &[PathBuf]) -> Vec<Finding> {
+    let is_there = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
+    TOOLS
+        .iter()
+        .map(|(name, what_for)| {
+            if is_there(name) {
+                Finding::ok(name, format!("installed ({what_for})"))
+            } else {
+                Finding::note(name, format!("not installed ({what_for})"))
+            }
+        })
+        .collect()
+}
+
+/// The folders of `PATH`, and those for administrators that users' `PATH` leaves out.
+pub fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders
+}
