@@ -8,6 +8,7 @@ mod bench;
 mod client;
 mod commands;
 mod container;
+mod demo;
 mod serve;
 
 /// RAID on the CPU for NVMe drives, in userspace, with no licence key.
@@ -40,6 +41,8 @@ enum Command {
     Metadata(commands::metadata::MetadataArgs),
     /// Measure the engine in this process, on fresh members
     Bench(bench::BenchArgs),
+    /// Show on files that drives can die and processes crash, and that speed scales
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Destroy(args) => commands::destroy::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Demo(args) => demo::run(&args),
     };
     match result {
         Ok(code) => code,

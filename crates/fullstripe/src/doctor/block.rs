@@ -2,7 +2,8 @@
 //! everybody.
 
 use super::files::{Files, last_part, parent};
-use super::finding::{Finding, size};
+use super::finding::Finding;
+use crate::commands::words::size;
 use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCK: &str = "/sys/block";

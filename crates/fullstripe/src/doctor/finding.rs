@@ -1,5 +1,6 @@
 //! What a check has to say: one line, how grave it is, and what to do.
 
+use crate::commands::words::count;
 use serde::Serialize;
 use std::fmt;
 
@@ -137,7 +138,7 @@ impl fmt::Display for Report {
         for finding in &self.findings {
             writeln!(out, "{finding}")?;
         }
-        let counted = |level: Level| plural(self.count(level), level.word());
+        let counted = |level: Level| count(self.count(level), level.word());
         let rest = format!("{}, {}", counted(Level::Warning), counted(Level::Note));
         match self.count(Level::Problem) {
             0 => writeln!(out, "Nothing prevents serving; {rest}."),
@@ -148,30 +149,6 @@ impl fmt::Display for Report {
             ),
         }
     }
-}
-
-/// `1 drive`, `2 drives`.
-#[must_use]
-pub fn plural(number: usize, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{ending}")
-}
-
-/// `bytes` for people: exact where it is a whole number of MiB, GiB or TiB, else with one decimal.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes >> shift == 0 {
-            continue;
-        }
-        let tenths = u128::from(bytes) * 10 / (1u128 << shift);
-        return if bytes.is_multiple_of(1 << shift) {
-            format!("{} {unit}", bytes >> shift)
-        } else {
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        };
-    }
-    format!("{bytes} bytes")
 }
 
 #[cfg(test)]

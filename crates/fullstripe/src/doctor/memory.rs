@@ -2,7 +2,8 @@
 
 use super::Machine;
 use super::files::{Files, parent};
-use super::finding::{Finding, size};
+use super::finding::Finding;
+use crate::commands::words::size;
 use super::granted::Need;
 
 /// `CAP_IPC_LOCK` of linux/capability.h: no limit on locked memory.

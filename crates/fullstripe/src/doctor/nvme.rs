@@ -1,9 +1,9 @@
 //! NVMe controllers: who they are, how they are reached, and whether the way to them is as wide as it
 //! could be.
 
-use super::Machine;
 use super::files::Files;
-use super::finding::{Finding, plural};
+use super::finding::Finding;
+use crate::commands::words::count;
 use super::pci;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,7 @@ struct Controller {
 
 /// Everything about NVMe; about the controllers of the machine's chosen block devices only, if there are
 /// chosen ones.
-pub fn check(machine: &Machine, chosen: Option<&BTreeSet<String>>) -> Vec<Finding> {
-    let files = &machine.files;
+pub fn check(files: &Files, chosen: Option<&BTreeSet<String>>) -> Vec<Finding> {
     let mut controllers = list(files);
     if let Some(chosen) = chosen {
         let is_chosen = |name: &String| chosen.contains(name);
@@ -178,7 +177,7 @@ fn several_paths(controllers: &[Controller]) -> Vec<Finding> {
         .map(|(namespace, names)| {
             Finding::note(
                 namespace,
-                format!("{} lead to it: {}", plural(names.len(), "path"), names.join(", ")),
+                format!("{} lead to it: {}", count(names.len(), "path"), names.join(", ")),
             )
             .advise("mdadm takes no such drive into an IMSM array")
         })

@@ -2,7 +2,8 @@
 
 use super::Machine;
 use super::files::{Files, range_count};
-use super::finding::{Finding, plural};
+use super::finding::Finding;
+use crate::commands::words::count;
 use std::collections::BTreeMap;
 
 /// Everything about processors.
@@ -43,8 +44,8 @@ fn cores(files: &Files) -> Vec<Finding> {
         .unwrap_or(online);
     let what = format!(
         "{} on {}",
-        plural(online as usize, "logical processor"),
-        plural(nodes as usize, "NUMA node")
+        count(online as usize, "logical processor"),
+        count(nodes as usize, "NUMA node")
     );
     vec![if allowed < online {
         Finding::note("cores", format!("{what}, of which this process may use {allowed}"))

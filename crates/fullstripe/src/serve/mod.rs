@@ -13,6 +13,7 @@ pub mod status;
 use crate::api::socket_path::SocketPath;
 use crate::api::schema::SpareRequest;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
+use crate::commands::exit_codes;
 use crate::container::assemble::{Container, assemble};
 use crate::container::probe::probe_all;
 
@@ -111,6 +112,10 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    exit_codes::conclude(start(args))
+}
+
+fn start(args: &ServeArgs) -> Result<ExitCode> {
     let options = run_options(args)?;
     let start = StartOptions {
         degraded: args.degraded,
@@ -118,7 +123,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         accept_unsynced: args.accept_unsynced,
     };
     let drives = probe_all(&args.drives, Access::Exclusive)?;
-    let container = assemble(drives, start, args.read_only)?;
+    let container = assemble(drives, start, args.read_only)
+        .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
     for note in container.members.iter().flat_map(|probed| probed.drive.notes()).chain(&container.notes) {
         eprintln!("fullstripe: {note}");
     }

@@ -65,7 +65,7 @@ fn a_drive_in_service_is_replaced_by_one_added_for_it() {
 }
 
 #[test]
-fn a_removed_drive_comes_back_by_force_only() {
+fn a_drive_with_a_members_record_is_added_by_force_only() {
     let folder = TempDir::new().unwrap();
     let path = |at| folder.path().join(format!("d{at}.img")).display().to_string();
     for at in 0..3 {
@@ -77,10 +77,13 @@ fn a_removed_drive_comes_back_by_force_only() {
     assert_eq!((code, protects), (409, true), "{sentence}");
     assert!(sentence.contains("is in use by another process, or named twice"), "{sentence}");
     served.post("/v1/members/d2.img/remove").unwrap();
-    let (code, sentence, protects) = refusal(served.add_spare(&path(2), false));
+    let copy = folder.path().join("copy.img").display().to_string();
+    std::fs::copy(path(2), &copy).unwrap();
+    let (code, sentence, protects) = refusal(served.add_spare(&copy, false));
     assert_eq!((code, protects), (409, true), "{sentence}");
-    assert!(sentence.ends_with("holds the metadata of an array (v); --force takes it all the same"), "{sentence}");
-    served.add_spare(&path(2), true).unwrap();
+    let wanted = "holds the metadata of an array (v); --force takes it all the same";
+    assert!(sentence.ends_with(wanted), "{sentence}");
+    served.add_spare(&copy, true).unwrap();
     served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
     assert_eq!(served.volume().slots[2].member, Some(3));
 }

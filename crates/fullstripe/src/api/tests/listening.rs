@@ -1,6 +1,7 @@
 //! Events as they happen, metrics, and the end of the server.
 
 use super::*;
+use crate::api::schema::NumberedEvent;
 use crate::serve::events::Told;
 use std::collections::BTreeMap;
 
@@ -9,20 +10,26 @@ fn listeners_hear_what_was_and_what_comes() {
     let served = Served::new(Level::Raid5, 3);
     served.post("/v1/members/M0/fail").unwrap();
     served.wait_for_event("failure-recorded");
-    let client = served.client();
+    let (served, client) = (&served, served.client());
     let mut heard: Vec<(String, u64)> = Vec::new();
-    client
-        .listen("/v1/events/stream?since=0", |kind, data| {
-            let event: super::super::schema::NumberedEvent = serde_json::from_str(data)?;
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            told.recv_timeout(PATIENCE).unwrap();
+            served.post("/v1/members/M0/remove").unwrap();
+            served.add_spare("ram:64m,serial=NEW", false).unwrap();
+        });
+        let listened = client.listen("/v1/events/stream?since=0", |kind, data| {
+            let event: NumberedEvent = serde_json::from_str(data)?;
             assert_eq!(event.event.kind, kind);
             if kind == "failure-recorded" {
-                served.post("/v1/members/M0/remove")?;
-                served.add_spare("ram:64m,serial=NEW", false)?;
+                tell.send(()).unwrap();
             }
             heard.push((kind.to_owned(), event.number));
             Ok(kind != "job-ended")
-        })
-        .unwrap();
+        });
+        listened.unwrap();
+    });
     let numbers: Vec<u64> = heard.iter().map(|(_, number)| *number).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     let (first, last) = (&heard[0].0, &heard[heard.len() - 1].0);

@@ -72,14 +72,13 @@ fn a_drive_that_holds_a_file_system_is_refused_without_force() {
     let path = served.folder.path().join("other.img");
     let file = std::fs::File::options().create_new(true).read(true).write(true).open(&path).unwrap();
     file.set_len(64 << 20).unwrap();
-    // The magic number of an ext4 superblock, at byte 1080, and a plausible superblock around it.
-    file.write_all_at(&[0x53, 0xEF], 1080).unwrap();
+    file.write_all_at(b"XFSB", 0).unwrap();
     let before = std::fs::read(&path).unwrap();
     let drive = path.display().to_string();
     let (code, sentence, protects) = refusal(served.add_spare(&drive, false));
     assert_eq!((code, protects), (409, true), "{sentence}");
-    assert!(sentence.contains(" holds an ext"), "{sentence}");
-    assert!(sentence.ends_with("; --force takes it all the same"), "{sentence}");
+    let wanted = " holds an XFS file system; --force takes it all the same";
+    assert!(sentence.ends_with(wanted), "{sentence}");
     assert!(std::fs::read(&path).unwrap() == before, "it was written to");
     served.add_spare(&drive, true).unwrap();
 }

@@ -33,7 +33,7 @@ fn command(kind: CommandKind) -> Command {
 fn an_answer_to_an_earlier_user_of_a_slot_is_recognised() {
     let mut memory = memory();
     let mut requests = Requests::new();
-    let mut ask = |requests: &mut Requests, memory: &mut Memory| {
+    let ask = |requests: &mut Requests, memory: &mut Memory| {
         let slot = requests.take(command(CommandKind::Read), memory).unwrap();
         requests.submit(NAME, slot, VolumeId(0))
     };

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use super::client::pattern;
 use super::rig::{Plan, Rig};
+use crate::nbd::server::NewListener;
 use engine::layout::Level;
 
 /// Runs a client for at most 60 seconds; none if it is not installed.
@@ -68,6 +69,9 @@ fn nbdcopy_moves_every_byte_both_ways() {
     let content = pattern(3, rig.size_bytes as usize);
     std::fs::write(&source, &content).unwrap();
     let (source, target_text) = (source.to_str().unwrap(), target.to_str().unwrap());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp_address = format!("nbd://{}/vol0", listener.local_addr().unwrap());
+    rig.mail(1, NewListener(listener.into()));
     for options in [&["--flush"][..], &["--request-size=4096", "--requests=128"]] {
         let address = address(&rig, "vol0");
         let upload = [options, &["--connections=4", source, &address]].concat();
@@ -75,7 +79,7 @@ fn nbdcopy_moves_every_byte_both_ways() {
             return;
         };
         text_of_success(&upload);
-        let download = [options, &[address.as_str(), target_text]].concat();
+        let download = [options, &[tcp_address.as_str(), target_text]].concat();
         text_of_success(&client("nbdcopy", &download).unwrap());
         let copy = std::fs::read(&target).unwrap();
         assert!(copy == content, "the download differs");

@@ -1,0 +1,220 @@
+//! What lies on drives, and who holds them. The only check that opens drives, read-only.
+
+use super::finding::Finding;
+use crate::commands::words::{count, size};
+use crate::container::probe::{parse_spec, probe};
+use anyhow::Result;
+use drives::claimants::claimants;
+use drives::drive::{Access, Drive, OpenError};
+use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What was found in a drive's metadata region.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// No IMSM metadata.
+    Nothing,
+    /// Part of an array.
+    Array {
+        /// Names of its volumes.
+        volumes: Vec<String>,
+        /// How many drives its record lists.
+        drives: usize,
+    },
+    /// A spare.
+    Spare,
+    /// Metadata that cannot be used, and why.
+    Damaged(String),
+}
+
+/// A drive that could be opened.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Whether I/O to it can go around the page cache.
+    pub is_direct: bool,
+    /// Whether this user may write to it.
+    pub is_writable: bool,
+    /// Who uses it, in words.
+    pub claimants: Vec<String>,
+    /// What lies on it.
+    pub content: Content,
+}
+
+/// Why a drive could not be looked at.
+#[derive(Clone, Debug)]
+pub enum LookError {
+    /// This user may not read it.
+    NotAllowed,
+    /// Anything else, as one sentence.
+    Other(String),
+}
+
+/// Looks at one drive; the tests put a table in its place.
+pub type Look<'look> = &'look dyn Fn(&str) -> Result<Looked, LookError>;
+
+/// The findings, and whether any drive carries IMSM metadata.
+pub struct Outcome {
+    /// In the order of the drives.
+    pub findings: Vec<Finding>,
+    /// Whether any drive is part of an array or a spare.
+    pub has_imsm: bool,
+}
+
+/// Looks at `specs`. Drives that the user named must be free for `serve`; of others it is only said.
+pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
+    let mut outcome = Outcome {
+        findings: Vec::new(),
+        has_imsm: false,
+    };
+    let mut not_allowed = Vec::new();
+    for spec in specs {
+        let about = short_name(spec, are_named);
+        match look(spec) {
+            Ok(looked) => {
+                outcome.has_imsm |=
+                    matches!(looked.content, Content::Array { .. } | Content::Spare);
+                outcome.findings.push(content(about, &looked));
+                outcome.findings.extend(usable(about, &looked, are_named));
+            }
+            Err(LookError::NotAllowed) if !are_named => not_allowed.push(about),
+            Err(LookError::NotAllowed) => outcome.findings.push(
+                Finding::problem(about, "this user may not open it")
+                    .advise("run as root, or give the user the right to read and write it"),
+            ),
+            Err(LookError::Other(sentence)) if are_named => {
+                outcome.findings.push(Finding::problem(about, sentence));
+            }
+            Err(LookError::Other(sentence)) => {
+                outcome.findings.push(Finding::note(about, sentence));
+            }
+        }
+    }
+    if !not_allowed.is_empty() {
+        outcome.findings.push(
+            Finding::note(
+                "metadata",
+                format!("this user may not look at {}", not_allowed.join(", ")),
+            )
+            .advise("run doctor as root to see what lies there"),
+        );
+    }
+    outcome
+}
+
+/// Devices that were found go by their names; what the user named, by that, without its options.
+fn short_name(spec: &str, is_named: bool) -> &str {
+    if is_named {
+        spec.split(',').next().unwrap_or(spec)
+    } else {
+        spec.strip_prefix("/dev/").unwrap_or(spec)
+    }
+}
+
+fn content(about: &str, looked: &Looked) -> Finding {
+    match &looked.content {
+        Content::Nothing => {
+            Finding::ok(about, format!("{}, no IMSM metadata", size(looked.size_bytes)))
+        }
+        Content::Array { volumes, drives } => Finding::ok(
+            about,
+            format!(
+                "{}, in an IMSM array of {} with {} {}",
+                size(looked.size_bytes),
+                count(*drives, "drive"),
+                if volumes.len() == 1 { "volume" } else { "volumes" },
+                volumes.join(", ")
+            ),
+        ),
+        Content::Spare => {
+            Finding::ok(about, format!("{}, an IMSM spare", size(looked.size_bytes)))
+        }
+        Content::Damaged(reason) => {
+            Finding::warning(about, format!("damaged IMSM metadata: {reason}"))
+                .advise("fullstripe examine shows it; the array's other drives may have good copies")
+        }
+    }
+}
+
+fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !looked.claimants.is_empty() {
+        let what = format!("in use by {}", looked.claimants.join(", "));
+        let is_array = matches!(looked.content, Content::Array { .. });
+        findings.push(if is_named {
+            Finding::problem(about, what).advise("release it first")
+        } else if is_array {
+            Finding::note(about, what).advise("fullstripe can serve its array when it is released")
+        } else {
+            Finding::ok(about, what)
+        });
+    } else if is_named && !looked.is_writable {
+        findings.push(
+            Finding::problem(about, "this user may not write to it")
+                .advise("run as root, or give the user the right to write to it"),
+        );
+    }
+    if !looked.is_direct {
+        findings.push(
+            Finding::note(about, "its file system does no direct I/O; the page cache is used")
+                .advise("ext4 and XFS do direct I/O"),
+        );
+    }
+    findings
+}
+
+/// Opens and looks at the drive `spec`. One that the user named is asked whether it can be had alone; the
+/// others are not disturbed even for a moment.
+pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
+    let probed = parse_spec(spec)
+        .and_then(|spec| probe(spec, Access::ReadOnly))
+        .map_err(sort_error)?;
+    let path = probed.path();
+    let mut claimants = path.map(claimants).unwrap_or_default();
+    if is_named && claimants.is_empty() && path.is_some_and(|path| is_held(&probed.drive, path)) {
+        claimants.push("another process".to_owned());
+    }
+    let permission = Permission::READ_OK | Permission::WRITE_OK;
+    Ok(Looked {
+        size_bytes: probed.drive.size_bytes(),
+        is_direct: probed.drive.direct(),
+        is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),
+        claimants,
+        content: match &probed.found {
+            Ok(None) => Content::Nothing,
+            Ok(Some(found)) if found.mpb.volumes.is_empty() => Content::Spare,
+            Ok(Some(found)) => Content::Array {
+                volumes: found.mpb.volumes.iter().map(|one| one.name.to_string()).collect(),
+                drives: found.mpb.disks.len(),
+            },
+            Err(error) => Content::Damaged(error.to_string()),
+        },
+    })
+}
+
+/// Whether somebody holds the drive as `serve` does. A device that is opened for reading and closed wakes
+/// no udev rule, unlike one opened for writing.
+fn is_held(drive: &Drive, path: &Path) -> bool {
+    if drive.block_device().is_some() {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        matches!(rustix::fs::open(path, flags, Mode::empty()), Err(Errno::BUSY))
+    } else {
+        // Gone with the descriptor.
+        let operation = FlockOperation::NonBlockingLockShared;
+        drive
+            .fd()
+            .is_some_and(|fd| rustix::fs::flock(fd, operation) == Err(Errno::WOULDBLOCK))
+    }
+}
+
+fn sort_error(error: anyhow::Error) -> LookError {
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::System { error, .. }) if error.kind() == ErrorKind::PermissionDenied => {
+            LookError::NotAllowed
+        }
+        _ => LookError::Other(format!("{error:#}")),
+    }
+}

@@ -1,0 +1,144 @@
+//! `doctor`: what this machine offers for arrays, and what to change.
+//!
+//! Each check reads what the kernel shows in `/sys` and `/proc`, or asks it for what `serve` would ask
+//! for ([`granted`]), and gives [`finding`]s, one line each: `ok`, `note`, `warning`, or `problem`, which
+//! prevents serving. Nothing is changed, and drives are only read.
+//!
+//! From the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
+//! [`block`], [`drives`], [`claimers`] (who else wants drives with RAID metadata), [`tools`]. All of them
+//! look below a root ([`files`]), so that the tests can show them machines that are not at hand.
+
+mod block;
+mod claimers;
+mod drives;
+mod files;
+mod finding;
+mod granted;
+mod kernel;
+mod memory;
+mod nvme;
+mod pci;
+mod processor;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use ::drives::spec::{MemberSpec, Target};
+use crate::commands::words::{print_json, print_text};
+use anyhow::{Result, bail};
+use clap::Args;
+use drives::Look;
+use files::Files;
+use finding::Report;
+use granted::{Granted, Need};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Look at this machine: what it offers for arrays, and what to change.
+#[derive(Args, Debug)]
+#[command(after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
+    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem")]
+pub struct DoctorArgs {
+    /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
+    #[arg(value_name = "DRIVE")]
+    drives: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the checks look at.
+struct Machine {
+    files: Files,
+    granted: Granted,
+    /// For parity.
+    instructions: &'static str,
+    /// Where programs lie.
+    search_path: Vec<PathBuf>,
+}
+
+/// Runs `doctor`.
+///
+/// # Errors
+/// A drive that cannot be understood, or standard output that cannot be written.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let named = named_drives(&args.drives)?;
+    let files = Files::below("/");
+    let machine = Machine {
+        granted: Granted::ask(bytes_to_ask_for(&files)),
+        files,
+        instructions: engine::xor::instructions().name(),
+        search_path: tools::search_path(),
+    };
+    let are_named = !named.is_empty();
+    let report = examine(&machine, &named, &|spec| drives::look(spec, are_named));
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_text(&report.to_string())?;
+    }
+    Ok(ExitCode::from(u8::from(!report.can_serve)))
+}
+
+/// A drive that the user named.
+struct Named {
+    /// As given.
+    spec: String,
+    path: String,
+}
+
+fn named_drives(specs: &[String]) -> Result<Vec<Named>> {
+    let mut named = Vec::with_capacity(specs.len());
+    for spec in specs {
+        match spec.parse::<MemberSpec>()?.target {
+            Target::Path(path) => named.push(Named {
+                spec: spec.clone(),
+                path: path.display().to_string(),
+            }),
+            Target::Ram { .. } | Target::Null { .. } => {
+                bail!("{spec} is no drive of this machine; name block devices or files")
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// As much as `serve` takes, unless that would press other programs; then just enough for a ring.
+fn bytes_to_ask_for(files: &Files) -> u64 {
+    const LITTLE_BYTES: u64 = 2 << 20;
+    let need = Need::of_defaults();
+    let is_plenty = memory::available_bytes(files).is_some_and(|bytes| bytes >= 2 * need.locked_bytes);
+    if is_plenty {
+        need.arena_bytes
+    } else {
+        LITTLE_BYTES
+    }
+}
+
+/// All checks; with named drives, only those drives.
+fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
+    let files = &machine.files;
+    let mut findings = kernel::check(machine);
+    findings.extend(processor::check(machine));
+    findings.extend(memory::check(machine));
+    let (devices, specs): (BTreeSet<String>, Vec<String>) = if named.is_empty() {
+        let devices = block::candidates(files);
+        let specs = devices.iter().map(|name| block::device_path(name));
+        let specs = specs.collect();
+        (devices, specs)
+    } else {
+        let paths = named.iter().map(|drive| drive.path.as_str());
+        let devices = paths.filter_map(|path| block::whole_device(files, path));
+        let specs = named.iter().map(|drive| drive.spec.clone());
+        (devices.collect(), specs.collect())
+    };
+    let chosen = (!named.is_empty()).then_some(&devices);
+    findings.extend(nvme::check(&machine.files, chosen));
+    findings.extend(block::check(files, &devices));
+    let looked = drives::check(&specs, !named.is_empty(), look);
+    findings.extend(looked.findings);
+    findings.extend(claimers::check(files, looked.has_imsm));
+    findings.extend(tools::check(&machine.search_path));
+    Report::new(findings)
+}
