@@ -18,6 +18,7 @@
 
 pub mod arena;
 pub mod claimants;
+pub mod counting;
 pub mod drive;
 mod held;
 pub mod mailbox;

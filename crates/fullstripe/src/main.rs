@@ -1,6 +1,7 @@
 //! The `fullstripe` command: see `fullstripe --help`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use drives::counting::CountingAllocator;
 use std::process::ExitCode;
 
 mod api;
@@ -9,7 +10,13 @@ mod client;
 mod commands;
 mod container;
 mod demo;
+mod doctor;
+mod manual;
 mod serve;
+
+/// `bench` shows how often a request takes memory from the allocator: never.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// RAID on the CPU for NVMe drives, in userspace, with no licence key.
 #[derive(Parser)]
@@ -37,12 +44,20 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Delete a volume
     Destroy(commands::destroy::DestroyArgs),
+    /// Look at this machine: what it offers for arrays, and what to change
+    Doctor(doctor::DoctorArgs),
     /// Keep a copy of the metadata of drives, or bring it back
     Metadata(commands::metadata::MetadataArgs),
     /// Measure the engine in this process, on fresh members
     Bench(bench::BenchArgs),
     /// Show on files that drives can die and processes crash, and that speed scales
     Demo(demo::DemoArgs),
+    /// Print the completions for a shell
+    #[command(hide = true)]
+    Completions(manual::CompletionsArgs),
+    /// Write a manual page for each command
+    #[command(hide = true)]
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,9 +70,12 @@ fn main() -> ExitCode {
         Command::Assemble(args) => commands::assemble::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Destroy(args) => commands::destroy::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     };
     match result {
         Ok(code) => code,

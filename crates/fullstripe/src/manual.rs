@@ -10,6 +10,9 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// What users type.
+const NAME: &str = "fullstripe";
+
 /// Print the completions for a shell.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
@@ -31,38 +34,26 @@ pub struct ManArgs {
 /// # Errors
 /// Standard output cannot be written.
 pub fn completions(args: &CompletionsArgs, command: Command) -> Result<ExitCode> {
-    match std::io::stdout().write_all(&completions_text(args.shell, command)) {
+    match std::io::stdout().write_all(&completions_text(args.shell, &command)) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn completions_text(shell: Shell, command: Command) -> Vec<u8> {
-    let mut command = without_hidden(command);
-    let name = command.get_name().to_owned();
+fn completions_text(shell: Shell, command: &Command) -> Vec<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut command, name, &mut text);
+    clap_complete::generate(shell, &mut visible_part(command), NAME, &mut text);
     text
 }
 
-/// Generators for shells offer hidden commands too, so they get a command that has none.
-fn without_hidden(command: Command) -> Command {
-    let visible: Vec<Command> = command
-        .get_subcommands()
-        .filter(|subcommand| !subcommand.is_hide_set())
-        .cloned()
-        .map(without_hidden)
-        .collect();
-    let mut bare = Command::new(command.get_name().to_owned())
+/// The generators for shells offer hidden commands too, so they get a command that has none.
+fn visible_part(command: &Command) -> Command {
+    let subcommands = command.get_subcommands();
+    Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
         .args(command.get_arguments().cloned())
-        .subcommands(visible);
-    if let Some(about) = command.get_about() {
-        bare = bare.about(about.clone());
-    }
-    if let Some(version) = command.get_version() {
-        bare = bare.version(version.to_owned());
-    }
-    bare
+        .groups(command.get_groups().cloned())
+        .subcommands(subcommands.filter(|one| !one.is_hide_set()).cloned())
 }
 
 /// Writes the manual pages of `command` and its visible subcommands.
@@ -87,27 +78,36 @@ mod tests {
         crate::Cli::command()
     }
 
-    fn visible() -> Vec<String> {
-        let command = command();
+    fn visible(command: &Command) -> impl Iterator<Item = &Command> {
         let subcommands = command.get_subcommands();
-        subcommands
-            .filter(|subcommand| !subcommand.is_hide_set())
-            .map(|subcommand| subcommand.get_name().to_owned())
-            .collect()
+        subcommands.filter(|subcommand| !subcommand.is_hide_set())
+    }
+
+    /// The file names of the pages of `command` and everything below it.
+    fn pages(prefix: &str, command: &Command) -> BTreeSet<String> {
+        let name = format!("{prefix}{}", command.get_name());
+        let below = visible(command).flat_map(|one| pages(&format!("{name}-"), one));
+        below.chain([format!("{name}.1")]).collect()
     }
 
     #[test]
     fn every_shell_offers_every_visible_command_and_its_options() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let text = String::from_utf8(completions_text(shell, command())).unwrap();
-            for name in visible() {
-                assert!(text.contains(&name), "{shell}: {name} is missing");
+            let text = String::from_utf8(completions_text(shell, &command())).unwrap();
+            for name in visible(&command()).map(Command::get_name) {
+                assert!(text.contains(name), "{shell}: {name} is missing");
             }
             // Fish writes long options without their dashes.
-            assert!(text.contains("shards"), "{shell}: options of serve are missing");
-            assert!(!text.contains("completions"), "{shell}: offers a hidden command");
+            assert!(
+                text.contains("shards"),
+                "{shell}: options of serve are missing"
+            );
+            assert!(
+                !text.contains("completions"),
+                "{shell}: offers a hidden command"
+            );
         }
-        assert!(visible().contains(&"doctor".to_owned()));
+        assert!(visible(&command()).any(|one| one.get_name() == "doctor"));
     }
 
     #[test]
@@ -121,11 +121,13 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        let mut wanted = BTreeSet::from(["fullstripe.1".to_owned()]);
-        wanted.extend(visible().iter().map(|name| format!("fullstripe-{name}.1")));
-        assert_eq!(written, wanted);
+        assert_eq!(written, pages("", &command()));
+        assert!(written.len() > visible(&command()).count());
         let page = fs::read_to_string(args.folder.join("fullstripe-doctor.1")).unwrap();
-        assert!(page.contains(".SH SYNOPSIS") && page.contains("DRIVE"), "{page}");
+        assert!(
+            page.contains(".SH SYNOPSIS") && page.contains("DRIVE"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -135,6 +137,9 @@ mod tests {
             folder: file.path().join("man1"),
         };
         let sentence = format!("{:#}", man(&args, command()).unwrap_err());
-        assert!(sentence.starts_with("cannot make the folder "), "{sentence}");
+        assert!(
+            sentence.starts_with("cannot make the folder "),
+            "{sentence}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What the HTTP interface answers when it does not do what it was asked: a status code and one sentence.
+//! What the HTTP interface answers when it does not do what it was asked: a status code and one
+//! sentence.
 
 use super::names::NameError;
 use super::schema::ErrorBody;

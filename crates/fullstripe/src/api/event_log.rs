@@ -1,7 +1,7 @@
 //! The newest events, kept so that who asks later has not missed them.
 //!
-//! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for what came
-//! after; it learns how many it missed when it was away for longer than the log remembers.
+//! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for what
+//! came after; it learns how many it missed when it was away for longer than the log remembers.
 
 use super::schema::{Events, NumberedEvent};
 use crate::serve::events::Told;
@@ -74,7 +74,7 @@ impl EventLog {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub fn event(text: &str) -> Told {
@@ -92,15 +92,27 @@ pub(super) mod tests {
     fn the_newest_thousand_are_kept_and_the_rest_is_counted() {
         let log = EventLog::new();
         let empty = log.since(0, KEPT_MAX);
-        assert_eq!((empty.newest, empty.forgotten, empty.events.len()), (0, 0, 0));
+        assert_eq!(
+            (empty.newest, empty.forgotten, empty.events.len()),
+            (0, 0, 0)
+        );
         (1..=1003).for_each(|number| log.add(event(&format!("event {number}"))));
         let all = log.since(0, KEPT_MAX);
-        assert_eq!((all.newest, all.forgotten, all.events.len()), (1003, 3, 1000));
+        assert_eq!(
+            (all.newest, all.forgotten, all.events.len()),
+            (1003, 3, 1000)
+        );
         assert_eq!(all.events[0].number, 4);
         assert_eq!(all.events[0].event.text, "event 4");
         let last = log.since(1001, KEPT_MAX);
         assert_eq!(last.forgotten, 0);
-        assert_eq!(last.events.iter().map(|event| event.number).collect::<Vec<_>>(), [1002, 1003]);
+        assert_eq!(
+            last.events
+                .iter()
+                .map(|event| event.number)
+                .collect::<Vec<_>>(),
+            [1002, 1003]
+        );
         assert!(log.since(u64::MAX, KEPT_MAX).events.is_empty());
     }
 }

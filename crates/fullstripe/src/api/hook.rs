@@ -1,12 +1,14 @@
 //! The event hook: a command of the operator's that runs once for every event.
 //!
 //! It runs by `sh -c` with `FULLSTRIPE_EVENT` (the kind), `FULLSTRIPE_VOLUME`, `FULLSTRIPE_MEMBER`,
-//! `FULLSTRIPE_TEXT` and `FULLSTRIPE_TIME` (seconds since 1970) in its environment, empty where an event has
-//! no such thing, and the event as one line of JSON on its standard input. What it prints goes to the
-//! standard error of the serving process. Calls follow one another in the order of the events.
+//! `FULLSTRIPE_TEXT` and `FULLSTRIPE_TIME` (seconds since 1970) in its environment, empty where an
+//! event has no such thing, and the event as one line of JSON on its standard input. What it prints
+//! goes to the standard error of the serving process. Calls follow one another in the order of the
+//! events.
 //!
-//! The array does not wait for it: events go into a queue of limited length, and what does not fit is
-//! dropped and counted. A call that takes longer than 30 s is killed, with everything it started.
+//! The array does not wait for it: events go into a queue of limited length, and what does not fit
+//! is dropped and counted. A call that takes longer than 30 s is killed, with everything it
+//! started.
 
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
@@ -105,8 +107,8 @@ impl Hook {
         }
     }
 
-    /// Takes no more events and waits, for at most `within`, until the command has run for those that
-    /// wait. Returns whether it has.
+    /// Takes no more events and waits, for at most `within`, until the command has run for those
+    /// that wait. Returns whether it has.
     pub fn finish(&self, within: Duration) -> bool {
         lock(&self.queue).take();
         let deadline = Instant::now() + within;
@@ -157,7 +159,8 @@ impl Runner {
         let mut json = serde_json::to_vec(event)?;
         json.push(b'\n');
         if let Some(mut input) = child.stdin.take() {
-            // An event is far smaller than a pipe, so this cannot block; a command need not read it.
+            // An event is far smaller than a pipe, so this cannot block; a command need not read
+            // it.
             let _ = input.write_all(&json);
         }
         match wait(&mut child, self.call_max)? {
@@ -214,7 +217,11 @@ mod tests {
         assert_eq!(lines[0], "job-started|v||first 'quoted' $(text)|1700000000");
         let json: Told = serde_json::from_str(lines[3]).unwrap();
         assert_eq!(json.text, "second");
-        let counts = Counts { calls: 2, failures: 0, dropped: 0 };
+        let counts = Counts {
+            calls: 2,
+            failures: 0,
+            dropped: 0,
+        };
         assert_eq!(hook.counts(), counts);
     }
 

@@ -1,7 +1,8 @@
 //! What monitoring reads: work counters and states in the OpenMetrics text format.
 //!
-//! The text is made from one published status, so all numbers in it belong together. Counters begin at 0
-//! with the process. A state is a set of gauges of which one is 1, so that a state can be counted over time.
+//! The text is made from one published status, so all numbers in it belong together. Counters begin
+//! at 0 with the process. A state is a set of gauges of which one is 1, so that a state can be
+//! counted over time.
 
 use super::hook::Hook;
 use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
@@ -32,7 +33,11 @@ pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Er
     let mut gauge = |name: &str, help: &str, value: u64| {
         registry.register(name, help, ConstGauge::new(value));
     };
-    gauge("generation", "Number of the last metadata update", status.generation);
+    gauge(
+        "generation",
+        "Number of the last metadata update",
+        status.generation,
+    );
     gauge("shards", "Data threads", u64::from(status.shards));
     gauge(
         "background_limit_bytes_per_second",
@@ -41,7 +46,11 @@ pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Er
     );
     if let Some(hook) = hook {
         let counts = hook.counts();
-        registry.register("hook_calls", "Calls of the event hook", ConstCounter::new(counts.calls));
+        registry.register(
+            "hook_calls",
+            "Calls of the event hook",
+            ConstCounter::new(counts.calls),
+        );
         registry.register(
             "hook_failures",
             "Calls of the event hook that failed or took too long",
@@ -77,9 +86,17 @@ fn set_state(gauges: &Gauges, labels: &Labels, states: &[&str], state: &str) {
 }
 
 fn register_volumes(registry: &mut Registry, volumes: &[VolumeStatus]) {
-    let states = family(registry, "volume_state", "1 for the state that a volume is in");
+    let states = family(
+        registry,
+        "volume_state",
+        "1 for the state that a volume is in",
+    );
     let sizes = family(registry, "volume_size_bytes", "Usable size of a volume");
-    let dirty = family(registry, "volume_dirty", "1 while the metadata says that writes may be under way");
+    let dirty = family(
+        registry,
+        "volume_dirty",
+        "1 while the metadata says that writes may be under way",
+    );
     let read_only = family(registry, "volume_read_only", "1 while writes are refused");
     let slots = family(registry, "slot_state", "1 for the state that a slot is in");
     for volume in volumes {
@@ -87,7 +104,9 @@ fn register_volumes(registry: &mut Registry, volumes: &[VolumeStatus]) {
         set_state(&states, &labels, &VOLUME_STATES, &volume.state);
         sizes.get_or_create(&labels).set(volume.size_bytes);
         dirty.get_or_create(&labels).set(u64::from(volume.dirty));
-        read_only.get_or_create(&labels).set(u64::from(volume.read_only));
+        read_only
+            .get_or_create(&labels)
+            .set(u64::from(volume.read_only));
         for (at, slot) in volume.slots.iter().enumerate() {
             let mut labels = labels.clone();
             labels.push(("slot", at.to_string()));
@@ -99,14 +118,30 @@ fn register_volumes(registry: &mut Registry, volumes: &[VolumeStatus]) {
 fn register_jobs(registry: &mut Registry, volumes: &[VolumeStatus]) {
     type Value = fn(&JobStatus) -> u64;
     let values: [(&str, &str, Value); 6] = [
-        ("job_running", "1 while background work runs, 0 while it waits", |job| {
-            u64::from(job.running)
+        (
+            "job_running",
+            "1 while background work runs, 0 while it waits",
+            |job| u64::from(job.running),
+        ),
+        (
+            "job_done_bytes",
+            "Bytes of each member that are done",
+            |job| job.done_bytes,
+        ),
+        ("job_total_bytes", "Bytes of each member in all", |job| {
+            job.total_bytes
         }),
-        ("job_done_bytes", "Bytes of each member that are done", |job| job.done_bytes),
-        ("job_total_bytes", "Bytes of each member in all", |job| job.total_bytes),
-        ("job_bytes_per_second", "Speed per member", |job| job.rate_bytes_per_s),
-        ("job_mismatches", "Stripes whose redundancy did not match", |job| job.mismatches),
-        ("job_failures", "Stripes that could not be done", |job| job.failures),
+        ("job_bytes_per_second", "Speed per member", |job| {
+            job.rate_bytes_per_s
+        }),
+        (
+            "job_mismatches",
+            "Stripes whose redundancy did not match",
+            |job| job.mismatches,
+        ),
+        ("job_failures", "Stripes that could not be done", |job| {
+            job.failures
+        }),
     ];
     for (name, help, value) in values {
         let gauges = family(registry, name, help);
@@ -119,7 +154,11 @@ fn register_jobs(registry: &mut Registry, volumes: &[VolumeStatus]) {
 }
 
 fn register_members(registry: &mut Registry, members: &[MemberStatus]) {
-    let states = family(registry, "member_state", "1 for the state that a drive is in");
+    let states = family(
+        registry,
+        "member_state",
+        "1 for the state that a drive is in",
+    );
     let sizes = family(registry, "member_size_bytes", "Capacity of a drive");
     for member in members {
         let labels = vec![

@@ -1,20 +1,23 @@
 //! The HTTP interface of a serving process, on a Unix socket.
 //!
-//! The command line, a web console and monitoring all come through here. [`socket_path`] says where the
-//! socket lies and [`socket`] claims it: one process answers on a path, and only its owner may ask. An
-//! [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for the router as
-//! for the description at `/v1/openapi.json`. Questions are answered from the published status
-//! ([`queries`], [`metrics`], [`stream`]); orders ([`orders`], [`spare`]) go to the controller and come
-//! back when the published status shows them, so that who orders and then looks sees the effect.
+//! The command line, a web console and monitoring all come through here. [`socket_path`] says where
+//! the socket lies and [`socket`] claims it: one process answers on a path, and only its owner may
+//! ask. An [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for
+//! the router as for the description at `/v1/openapi.json`. Questions are answered from the
+//! published status ([`queries`], [`metrics`], [`stream`]); orders ([`orders`], [`spare`]) go to
+//! the controller and come back when the published status shows them, so that who orders and then
+//! looks sees the effect.
 //!
-//! The only tokio of the program runs here, on one thread of its own. No data thread waits for it, and
-//! whatever can block (an order's answer, opening a drive) is moved off that thread.
+//! The only tokio of the program runs here, on one thread of its own. No data thread waits for it,
+//! and whatever can block (an order's answer, opening a drive) is moved off that thread.
 //!
-//! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each.
+//! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each;
+//! [`letting_go`] releases drives that have left the array.
 
 mod errors;
 pub mod event_log;
 pub mod hook;
+mod letting_go;
 mod metrics;
 pub mod names;
 mod orders;
@@ -38,9 +41,8 @@ use anyhow::{Context, Result, anyhow};
 use socket::ClaimedSocket;
 use socket_path::SocketPath;
 use state::App;
-use std::path::Path;
-use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -70,7 +72,8 @@ pub struct ApiOptions {
 /// A running server. Stops when dropped.
 #[derive(Debug)]
 pub struct ApiServer {
-    socket: ClaimedSocket,
+    /// Removes the socket's file when it goes.
+    _socket: ClaimedSocket,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,7 +98,7 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         .name("api".to_owned())
         .spawn(move || run(listener, app, stopping, &ready))?;
     let server = ApiServer {
-        socket,
+        _socket: socket,
         stop,
         thread: Some(thread),
     };
@@ -107,13 +110,8 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
 }
 
 impl ApiServer {
-    /// The path of the socket.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.socket.path()
-    }
-
-    /// Lets answers under way finish, for at most two seconds, ends the thread and removes the socket.
+    /// Lets answers under way finish, for at most two seconds, ends the thread and removes the
+    /// socket.
     pub fn stop(self) {
         drop(self);
     }
@@ -150,6 +148,7 @@ fn run(
             Err(error) => return drop(ready.send(Err(error))),
         };
         let _ = ready.send(Ok(()));
+        tokio::spawn(letting_go::run(app.shared.clone()));
         let server = axum::serve(listener, routes::router(app))
             .with_graceful_shutdown(stopped(stopping.clone()));
         let deadline = async {

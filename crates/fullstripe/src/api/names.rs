@@ -1,8 +1,8 @@
 //! What people call drives and volumes, and which one they mean.
 //!
-//! A drive is named by its number, by what it was called when the array was started or it was added, by
-//! the last part of that path, or by its serial. Numbers come first. Removed drives have no name any
-//! more, because the same drive may have come back under a new number.
+//! A drive is named by its number, by what it was called when the array was started or it was
+//! added, by the last part of that path, or by its serial. Numbers come first. Removed drives have
+//! no name any more, because the same drive may have come back under a new number.
 
 use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 
@@ -20,14 +20,22 @@ pub enum NameError {
 /// # Errors
 /// None or more than one; the sentence lists what there is.
 pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
-    let present = || status.members.iter().filter(|member| member.state != "removed");
+    let present = || {
+        status
+            .members
+            .iter()
+            .filter(|member| member.state != "removed")
+    };
     if let Ok(number) = name.parse::<u8>()
         && let Some(member) = present().find(|member| member.id == number)
     {
         return Ok(member);
     }
-    let ways: [fn(&MemberStatus) -> &str; 3] =
-        [|member| &member.name, |member| &member.serial, |member| last_part(&member.name)];
+    let ways: [fn(&MemberStatus) -> &str; 3] = [
+        |member| &member.name,
+        |member| &member.serial,
+        |member| last_part(&member.name),
+    ];
     for way in ways {
         let found: Vec<&MemberStatus> = present().filter(|member| way(member) == name).collect();
         match found[..] {
@@ -52,12 +60,22 @@ pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, Na
 /// # Errors
 /// There is none; the sentence lists what there is.
 pub fn volume<'a>(status: &'a Status, name: &str) -> Result<(u8, &'a VolumeStatus), NameError> {
-    let found = (0u8..).zip(&status.volumes).find(|(_, volume)| volume.name == name);
+    let found = (0u8..)
+        .zip(&status.volumes)
+        .find(|(_, volume)| volume.name == name);
     found.ok_or_else(|| {
-        let names: Vec<&str> = status.volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let names: Vec<&str> = status
+            .volumes
+            .iter()
+            .map(|volume| volume.name.as_str())
+            .collect();
         NameError::Unknown(format!(
             "there is no volume {name:?} in this array; there is {}",
-            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
         ))
     })
 }
@@ -67,9 +85,14 @@ fn last_part(name: &str) -> &str {
 }
 
 fn list<'a>(members: impl Iterator<Item = &'a MemberStatus>) -> String {
-    let each: Vec<String> =
-        members.map(|member| format!("{} ({})", member.id, member.name)).collect();
-    if each.is_empty() { "none".to_owned() } else { each.join(", ") }
+    let each: Vec<String> = members
+        .map(|member| format!("{} ({})", member.id, member.name))
+        .collect();
+    if each.is_empty() {
+        "none".to_owned()
+    } else {
+        each.join(", ")
+    }
 }
 
 #[cfg(test)]

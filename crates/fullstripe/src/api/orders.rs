@@ -1,7 +1,7 @@
 //! Orders: everything that changes something.
 //!
-//! Each handler finds out what is meant, on the status as published, gives the order to the controller,
-//! which alone decides, and answers with one sentence.
+//! Each handler finds out what is meant, on the status as published, gives the order to the
+//! controller, which alone decides, and answers with one sentence.
 
 use super::errors::ApiError;
 use super::names;
@@ -25,7 +25,9 @@ fn done(text: String) -> Json<Done> {
 
 fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| {
-        ApiError::bad_input(format!("the body is not the JSON that this call takes: {error}"))
+        ApiError::bad_input(format!(
+            "the body is not the JSON that this call takes: {error}"
+        ))
     })
 }
 
@@ -106,7 +108,8 @@ pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes
         };
         let slot = request.slot;
         app.command(order).map_err(|refused| {
-            let error = ApiError::refused(&format!("slot {slot} of {name} is not replaced"), refused);
+            let error =
+                ApiError::refused(&format!("slot {slot} of {name} is not replaced"), refused);
             match added {
                 Some(added) => error.map(|sentence| format!("{sentence}; {added}")),
                 None => error,
@@ -120,13 +123,15 @@ pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes
     .await
 }
 
-/// What would refuse the order anyway is said before a drive is added for it. A drive added to a degraded
-/// array would be taken at once, for another slot perhaps.
+/// What would refuse the order anyway is said before a drive is added for it. A drive added to a
+/// degraded array would be taken at once, for another slot perhaps.
 fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result<(), ApiError> {
     let name = &volume.name;
     let Some(place) = volume.slots.get(usize::from(slot)) else {
         let last = volume.slots.len() - 1;
-        return Err(ApiError::unknown(format!("volume {name} has no slot {slot}; it has 0 to {last}")));
+        return Err(ApiError::unknown(format!(
+            "volume {name} has no slot {slot}; it has 0 to {last}"
+        )));
     };
     if place.state != "in sync" {
         return Err(ApiError::conflict(format!(
@@ -187,10 +192,20 @@ fn replacement(
     responses((status = 200, body = Done), (status = 400, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
-    let request = if body.is_empty() { ScrubRequest::default() } else { parse(&body)? };
+    let request = if body.is_empty() {
+        ScrubRequest::default()
+    } else {
+        parse(&body)?
+    };
     let repair = request.repair;
     let doing = if repair { "repaired" } else { "checked" };
-    on_volume(app, name, move |volume| Command::Scrub { volume, repair }, doing).await
+    on_volume(
+        app,
+        name,
+        move |volume| Command::Scrub { volume, repair },
+        doing,
+    )
+    .await
 }
 
 /// Gives up the scrub or replacement of a volume.
@@ -224,7 +239,16 @@ pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
         (status = 409, body = ErrorBody, description = "there is no background work")))]
 pub async fn pause(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
-    on_volume(app, name, |volume| Command::Pause { volume, paused: true }, "paused").await
+    on_volume(
+        app,
+        name,
+        |volume| Command::Pause {
+            volume,
+            paused: true,
+        },
+        "paused",
+    )
+    .await
 }
 
 /// Lets the background work of a volume go on.
@@ -233,7 +257,16 @@ pub async fn pause(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
         (status = 409, body = ErrorBody, description = "there is no background work")))]
 pub async fn resume(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
-    on_volume(app, name, |volume| Command::Pause { volume, paused: false }, "resumed").await
+    on_volume(
+        app,
+        name,
+        |volume| Command::Pause {
+            volume,
+            paused: false,
+        },
+        "resumed",
+    )
+    .await
 }
 
 async fn on_volume(
@@ -245,10 +278,13 @@ async fn on_volume(
     blocking(app, move |app| {
         let status = app.status()?;
         let (number, _) = names::volume(&status, &name)?;
-        app.command(order(VolumeId(number))).map_err(|refused| match refused {
-            Refused::NoSuch => ApiError::conflict(format!("volume {name} has no background work")),
-            refused => ApiError::refused(&format!("volume {name} is not {doing}"), refused),
-        })?;
+        app.command(order(VolumeId(number)))
+            .map_err(|refused| match refused {
+                Refused::NoSuch => {
+                    ApiError::conflict(format!("volume {name} has no background work"))
+                }
+                refused => ApiError::refused(&format!("volume {name} is not {doing}"), refused),
+            })?;
         Ok(done(match doing {
             "checked" | "repaired" => format!("volume {name} is being {doing}"),
             _ => format!("the background work of {name} is {doing}"),
@@ -267,7 +303,9 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
             .map_err(|refused| ApiError::refused("the limit is not changed", refused))?;
         Ok(done(match bytes_per_s {
             0 => "background work is unlimited".to_owned(),
-            limit => format!("background work is limited to {limit} bytes of each drive per second"),
+            limit => {
+                format!("background work is limited to {limit} bytes of each drive per second")
+            }
         }))
     })
     .await

@@ -53,8 +53,8 @@ pub async fn events(
     Ok(Json(app.events.since(since, KEPT_MAX)))
 }
 
-/// Events as they happen, as server-sent events: `id` is the number, `event` the kind, `data` the event as
-/// JSON. Begins behind `since`, or the header `Last-Event-ID`, or with the next event.
+/// Events as they happen, as server-sent events: `id` is the number, `event` the kind, `data` the
+/// event as JSON. Begins behind `since`, or the header `Last-Event-ID`, or with the next event.
 #[utoipa::path(get, path = "/v1/events/stream", params(EventsQuery),
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = 400, body = ErrorBody)))]
@@ -63,7 +63,9 @@ pub async fn event_stream(
     wanted: EventsWanted,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    let last = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok()?.parse().ok());
     let since = since(wanted)?.or(last);
     Ok(stream::response(&app, since))
 }

@@ -65,7 +65,9 @@ pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
 pub fn router(app: Arc<App>) -> Router {
     routes()
         .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fold(Router::new(), |router, (path, methods)| {
+            router.route(path, methods)
+        })
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -79,10 +81,16 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
 }
 
 async fn no_such_path(uri: Uri) -> ApiError {
-    ApiError::unknown(format!("there is no {}; /v1/openapi.json lists what there is", uri.path()))
+    ApiError::unknown(format!(
+        "there is no {}; /v1/openapi.json lists what there is",
+        uri.path()
+    ))
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let sentence = format!("{} does not take {method}; see /v1/openapi.json", uri.path());
+    let sentence = format!(
+        "{} does not take {method}; see /v1/openapi.json",
+        uri.path()
+    );
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, sentence)
 }

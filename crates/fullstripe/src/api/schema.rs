@@ -1,7 +1,7 @@
 //! The bodies of requests and answers, next to [`Status`](crate::serve::status::Status).
 //!
-//! Server and client share these types, and the description at `/v1/openapi.json` is generated from them.
-//! A field that is not known is refused: a misspelt option must not be ignored.
+//! Server and client share these types, and the description at `/v1/openapi.json` is generated from
+//! them. A field that is not known is refused: a misspelt option must not be ignored.
 
 use crate::serve::events::Told;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,8 @@ pub struct ErrorBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpareRequest {
-    /// A member specification: a path as the serving process sees it, `ram:SIZE`, with `,key=value`.
+    /// A member specification: a path as the serving process sees it, `ram:SIZE`, with
+    /// `,key=value`.
     pub drive: String,
     /// Use the drive although it holds something. A drive that is in use is refused all the same.
     #[serde(default)]

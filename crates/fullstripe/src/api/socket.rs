@@ -1,8 +1,10 @@
-//! Claiming the socket's path: one process answers on it, and a dead process's leftover is in nobody's way.
+//! Claiming the socket's path: one process answers on it, and a dead process's leftover is in
+//! nobody's way.
 //!
-//! A socket file outlives its process, so its presence says nothing; only a refused connection says that
-//! it is a leftover. Between the look and the removal another process could claim the path, so both
-//! happen under a lock of the folder, which vanishes with its holder and leaves no file behind.
+//! A socket file outlives its process, so its presence says nothing; only a refused connection says
+//! that it is a leftover. Between the look and the removal another process could claim the path, so
+//! both happen under a lock of the folder, which vanishes with its holder and leaves no file
+//! behind.
 
 use super::socket_path::SocketPath;
 use anyhow::{Context, Result, bail};
@@ -29,7 +31,8 @@ impl ClaimedSocket {
     /// Listens on `socket` with mode 0600.
     ///
     /// # Errors
-    /// Somebody answers on the path, something else than a socket lies there, or the system refuses.
+    /// Somebody answers on the path, something else than a socket lies there, or the system
+    /// refuses.
     pub fn claim(socket: &SocketPath) -> Result<(ClaimedSocket, UnixListener)> {
         socket.prepare_folder()?;
         let path = socket.path.as_path();
@@ -47,12 +50,6 @@ impl ClaimedSocket {
             file: (metadata.dev(), metadata.ino()),
         };
         Ok((claimed, listener))
-    }
-
-    /// Where it lies.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -97,7 +94,8 @@ fn clear(path: &Path) -> Result<()> {
             "another process answers on {shown}; `fullstripe stop` ends it, --socket names another path"
         ),
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).with_context(|| format!("cannot remove the leftover {shown}"))
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot remove the leftover {shown}"))
         }
         Err(error) => Err(error).with_context(|| format!("cannot tell whether {shown} is in use")),
     }
@@ -120,7 +118,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn at(path: PathBuf) -> SocketPath {
-        SocketPath { path, is_default: false }
+        SocketPath {
+            path,
+            is_default: false,
+        }
     }
 
     #[test]
@@ -129,7 +130,9 @@ mod tests {
         let path = folder.path().join("api.sock");
         let (claimed, listener) = ClaimedSocket::claim(&at(path.clone())).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let error = ClaimedSocket::claim(&at(path.clone())).unwrap_err().to_string();
+        let error = ClaimedSocket::claim(&at(path.clone()))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("another process answers on"), "{error}");
         drop((claimed, listener));
         assert!(!path.exists());
@@ -145,7 +148,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "mine").unwrap();
         drop(claimed);
-        let error = ClaimedSocket::claim(&at(path.clone())).unwrap_err().to_string();
+        let error = ClaimedSocket::claim(&at(path.clone()))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is not a socket"), "{error}");
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
     }
@@ -157,6 +162,9 @@ mod tests {
         assert!(error.contains("at most 107 bytes"), "{error}");
         let nowhere = at(PathBuf::from("/nonexistent-folder/api.sock"));
         let error = ClaimedSocket::claim(&nowhere).unwrap_err().to_string();
-        assert!(error.contains("cannot use the socket's folder /nonexistent-folder"), "{error}");
+        assert!(
+            error.contains("cannot use the socket's folder /nonexistent-folder"),
+            "{error}"
+        );
     }
 }

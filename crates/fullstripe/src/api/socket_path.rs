@@ -1,9 +1,9 @@
 //! Where the socket of a serving process lies: the one rule, for servers and clients.
 //!
 //! In this order: `--socket PATH`; the environment's `FULLSTRIPE_SOCKET`; for root
-//! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and where there is no such folder
-//! `/tmp/fullstripe-UID/api.sock`. The folder of a default path belongs to its user alone, and both sides
-//! check that: in `/tmp` anybody can make a folder of any name.
+//! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and where there is no such
+//! folder `/tmp/fullstripe-UID/api.sock`. The folder of a default path belongs to its user alone,
+//! and both sides check that: in `/tmp` anybody can make a folder of any name.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Mode};
@@ -63,7 +63,8 @@ impl SocketPath {
         }
     }
 
-    /// Checks that the folder of a default path is its user's alone. A folder that is not there is fine.
+    /// Checks that the folder of a default path is its user's alone. A folder that is not there is
+    /// fine.
     ///
     /// # Errors
     /// It belongs to or is open to others.
@@ -127,11 +128,17 @@ mod tests {
             user: 7,
         };
         let path = |given, here: &Surroundings| choose_in(given, here).path;
-        assert_eq!(path(Some(Path::new("/flag.sock")), &here), Path::new("/flag.sock"));
+        assert_eq!(
+            path(Some(Path::new("/flag.sock")), &here),
+            Path::new("/flag.sock")
+        );
         assert_eq!(path(None, &here), Path::new("/env.sock"));
         assert!(!choose_in(None, &here).is_default);
         here.variable = Some(OsString::new());
-        assert_eq!(path(None, &here), Path::new("/run/user/7/fullstripe/api.sock"));
+        assert_eq!(
+            path(None, &here),
+            Path::new("/run/user/7/fullstripe/api.sock")
+        );
         assert!(choose_in(None, &here).is_default);
         here.user = 0;
         assert_eq!(path(None, &here), Path::new("/run/fullstripe/api.sock"));
@@ -144,15 +151,24 @@ mod tests {
     fn a_folder_that_others_can_write_to_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fullstripe/api.sock");
-        let own = SocketPath { path: path.clone(), is_default: true };
+        let own = SocketPath {
+            path: path.clone(),
+            is_default: true,
+        };
         own.prepare_folder().unwrap();
         own.prepare_folder().unwrap();
         let made = path.parent().unwrap();
         assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::set_permissions(made, PermissionsExt::from_mode(0o770)).unwrap();
         let error = own.check_folder().unwrap_err().to_string();
-        assert!(error.contains("is not a folder that only you can write to"), "{error}");
-        let chosen = SocketPath { path, is_default: false };
+        assert!(
+            error.contains("is not a folder that only you can write to"),
+            "{error}"
+        );
+        let chosen = SocketPath {
+            path,
+            is_default: false,
+        };
         chosen.check_folder().unwrap();
     }
 }

@@ -1,12 +1,12 @@
 //! Adding a drive to the running array.
 //!
-//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then its
-//! spare record is written, *before* the array knows the drive: a degraded array takes a spare at once
-//! and writes its own record onto it, which a late spare record would destroy.
+//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then
+//! its spare record is written, *before* the array knows the drive: a degraded array takes a spare
+//! at once and writes its own record onto it, which a late spare record would destroy.
 
 use super::errors::ApiError;
 use super::schema::{Done, SpareRequest};
-use super::state::command;
+use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words, search};
 use crate::commands::words::size;
 use crate::container::assemble::Container;
@@ -25,13 +25,18 @@ use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
 use metadata::imsm::{Mpb, SectorSize};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// What a drive must have room for behind the last volume's data: 1 MiB of write-hole log and the
 /// metadata block (2048 and 2210 sectors of the format).
 const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;
 
-/// What a drive must be to join a container, and whether there is room for it. Drives are added one at a
-/// time.
+/// A drive that was just removed is let go of by the data threads a moment later.
+const RELEASE_WITHIN: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a drive must be to join a container, and whether there is room for it. Drives are added one
+/// at a time.
 #[derive(Debug)]
 pub struct Spares {
     sector: SectorSize,
@@ -56,7 +61,8 @@ impl Spares {
         }
     }
 
-    /// Adds the drive of `request` to the array as a spare; a degraded volume may take it at once. Blocks.
+    /// Adds the drive of `request` to the array as a spare; a degraded volume may take it at once.
+    /// Blocks.
     ///
     /// # Errors
     /// 400 when the specification means no drive, 409 when the drive cannot or should not be used.
@@ -71,12 +77,13 @@ impl Spares {
             )));
         }
         let probed = open(spec)?;
-        self.check(&shared.status(), &probed)?;
+        self.check(&published(shared), &probed)?;
         refuse_foreign(&probed, request.force)?;
         mark_as_spare(&probed)?;
         let name = probed.drive.name().to_owned();
         let notes = probed.drive.notes().to_vec();
-        let (size_bytes, volatile_cache) = (probed.drive.size_bytes(), probed.drive.volatile_cache());
+        let (size_bytes, volatile_cache) =
+            (probed.drive.size_bytes(), probed.drive.volatile_cache());
         let identity = Identity {
             serial: probed.serial,
             placement: probed.placement,
@@ -131,7 +138,10 @@ fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
     };
     let name = probed.drive.name();
     Err(ApiError::conflict(if twin.state == "failed" {
-        format!("{name} has the serial number {serial} of failed drive {}; `remove` that first", twin.id)
+        format!(
+            "{name} has the serial number {serial} of failed drive {}; `remove` that first",
+            twin.id
+        )
     } else {
         format!(
             "{name} and drive {} ({}) have the same serial number {serial}; give {name} another with \
@@ -144,24 +154,42 @@ fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
 /// What has become of the new drive, which a degraded volume may have taken already.
 fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> String {
     let taken = status.volumes.iter().find_map(|volume| {
-        let slot = volume.slots.iter().position(|slot| slot.member == Some(member.0))?;
-        Some(format!("volume {} rebuilds slot {slot} onto it", volume.name))
+        let slot = volume
+            .slots
+            .iter()
+            .position(|slot| slot.member == Some(member.0))?;
+        Some(format!(
+            "volume {} rebuilds slot {slot} onto it",
+            volume.name
+        ))
     });
     let first = match taken {
         Some(taken) => format!("{name} is drive {}, and {taken}", member.0),
         None => format!("{name} is drive {}, a spare", member.0),
     };
-    let sentences: Vec<String> = std::iter::once(first).chain(notes.iter().cloned()).collect();
+    let sentences: Vec<String> = std::iter::once(first)
+        .chain(notes.iter().cloned())
+        .collect();
     sentences.join("; ")
 }
 
 /// Opens and reads the drive; a name that means no drive is bad input, all else a conflict.
 fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
-    probe(spec, Access::Exclusive).map_err(|error| {
+    let deadline = Instant::now() + RELEASE_WITHIN;
+    let is_busy =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(OpenError::InUse { .. }));
+    let mut result = probe(spec.clone(), Access::Exclusive);
+    while result.as_ref().is_err_and(is_busy) && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+        result = probe(spec.clone(), Access::Exclusive);
+    }
+    result.map_err(|error| {
         let sentence = format!("{error:#}");
         match error.downcast_ref() {
             Some(
-                OpenError::Missing { .. } | OpenError::WrongKind { .. } | OpenError::OwnSector { .. },
+                OpenError::Missing { .. }
+                | OpenError::WrongKind { .. }
+                | OpenError::OwnSector { .. },
             ) => ApiError::bad_input(sentence),
             Some(OpenError::InUse { .. }) => ApiError::conflict(sentence).protecting_data(),
             _ => ApiError::conflict(sentence),
@@ -188,8 +216,12 @@ pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
     let foreign = search(&ends);
     let held = match &probed.found {
         Ok(Some(found)) if !found.mpb.volumes.is_empty() => {
-            let volumes: Vec<String> =
-                found.mpb.volumes.iter().map(|volume| volume.name.to_string()).collect();
+            let volumes: Vec<String> = found
+                .mpb
+                .volumes
+                .iter()
+                .map(|volume| volume.name.to_string())
+                .collect();
             format!("the metadata of an array ({})", volumes.join(", "))
         }
         Err(error) => format!("RAID metadata that cannot be read ({error})"),

@@ -43,6 +43,17 @@ impl App {
     }
 }
 
+/// The published status; waits for the first one. Blocks.
+pub fn published(shared: &Shared) -> Arc<Status> {
+    let deadline = Instant::now() + EFFECT_WITHIN;
+    let mut status = shared.status();
+    while status.version == 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+        status = shared.status();
+    }
+    status
+}
+
 /// Gives an order and waits until the published status shows its effect. Blocks.
 pub fn command(shared: &Shared, order: Command) -> Result<(), Refused> {
     shared.command(order)?;
@@ -63,6 +74,8 @@ pub async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&app))
         .await
         .unwrap_or_else(|_| {
-            Err(ApiError::internal("the serving process could not do this; its log says why"))
+            Err(ApiError::internal(
+                "the serving process could not do this; its log says why",
+            ))
         })
 }

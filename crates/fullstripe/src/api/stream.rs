@@ -1,8 +1,8 @@
 //! Events as they happen, in the format of server-sent events.
 //!
-//! A task per listener reads the log and hands text to the connection through a short queue. A listener
-//! that reads slowly holds up only its own task; when it falls behind by more than the log keeps it is told
-//! how many events it missed.
+//! A task per listener reads the log and hands text to the connection through a short queue. A
+//! listener that reads slowly holds up only its own task; when it falls behind by more than the log
+//! keeps it is told how many events it missed.
 
 use super::event_log::EventLog;
 use super::schema::{Events, NumberedEvent};
@@ -28,7 +28,12 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 pub fn response(app: &App, since: Option<u64>) -> Response {
     let (pieces, body) = mpsc::channel(PIECES_MAX);
     let since = since.unwrap_or_else(|| *app.events.watch().borrow());
-    tokio::spawn(feed(app.events.clone(), since, app.stopping.clone(), pieces));
+    tokio::spawn(feed(
+        app.events.clone(),
+        since,
+        app.stopping.clone(),
+        pieces,
+    ));
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
@@ -58,9 +63,13 @@ async fn feed(
             piece = Some(text(&events).into());
             continue;
         }
+        if *stopping.borrow() {
+            return;
+        }
         tokio::select! {
             _ = newest.changed() => {}
-            _ = stopping.wait_for(|stop| *stop) => return,
+            // One more look at the log: the last event is the end of the array.
+            _ = stopping.changed() => {}
             () = pieces.closed() => return,
             () = tokio::time::sleep(KEEP_ALIVE_EVERY) => piece = Some(Bytes::from_static(b":\n\n")),
         }
@@ -81,7 +90,10 @@ fn text(events: &Events) -> String {
 fn one(event: &NumberedEvent) -> String {
     // JSON has no line breaks of its own, so one data line is enough.
     let json = serde_json::to_string(event).unwrap_or_default();
-    format!("id: {}\nevent: {}\ndata: {json}\n\n", event.number, event.event.kind)
+    format!(
+        "id: {}\nevent: {}\ndata: {json}\n\n",
+        event.number, event.event.kind
+    )
 }
 
 /// The body of the response.
@@ -95,6 +107,8 @@ impl hyper::body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.0
+            .poll_recv(context)
+            .map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }

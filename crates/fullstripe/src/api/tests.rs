@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MEMBER_SECTORS: u64 = 65_536;
 
 /// A served array. Its one volume is called `v`.
-pub(super) struct Served {
+pub struct Served {
     runtime: Option<Runtime>,
     server: Option<ApiServer>,
     shared: Arc<Shared>,
@@ -49,7 +49,9 @@ pub(super) struct Served {
 impl Served {
     /// An array of `level` on `members` members of 64 MiB, serials `M0`, `M1`, ….
     pub fn new(level: Level, members: usize) -> Served {
-        let specs = (0..members).map(|at| format!("ram:64m,serial=M{at}")).collect();
+        let specs = (0..members)
+            .map(|at| format!("ram:64m,serial=M{at}"))
+            .collect();
         Served::on(level, specs)
     }
 
@@ -77,7 +79,10 @@ impl Served {
             shared: runtime.handle(),
             events: events.clone(),
             spares,
-            socket: SocketPath { path: folder.path().join("api.sock"), is_default: false },
+            socket: SocketPath {
+                path: folder.path().join("api.sock"),
+                is_default: false,
+            },
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
             hook: Some(Arc::new(Hook::new("true").unwrap())),
         });
@@ -114,8 +119,16 @@ impl Served {
     }
 
     pub fn add_spare(&self, drive: &str, force: bool) -> anyhow::Result<Done> {
-        let request = SpareRequest { drive: drive.to_owned(), force };
+        let request = SpareRequest {
+            drive: drive.to_owned(),
+            force,
+        };
         self.client().send(Method::POST, "/v1/spares", &request)
+    }
+
+    /// Whether the serving process was asked to stop.
+    pub fn is_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Ordering::Acquire)
     }
 
     /// Looks at the status until it is as wanted.
@@ -126,7 +139,10 @@ impl Served {
             if wanted(&status) {
                 return (*status).clone();
             }
-            assert!(Instant::now() < deadline, "{what} did not come: {status:#?}");
+            assert!(
+                Instant::now() < deadline,
+                "{what} did not come: {status:#?}"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -136,7 +152,11 @@ impl Served {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let events: Events = self.client().get("/v1/events").unwrap();
-            if let Some(event) = events.events.into_iter().find(|event| event.event.kind == kind) {
+            if let Some(event) = events
+                .events
+                .into_iter()
+                .find(|event| event.event.kind == kind)
+            {
                 return event;
             }
             assert!(Instant::now() < deadline, "no event {kind}");
@@ -169,19 +189,26 @@ fn create(level: Level, drives: &mut [Probed]) {
         name: VolumeName::new("v").unwrap(),
         level,
         strip_sectors: 128,
-        size: SizeRequest::PerMember { sectors: MEMBER_SECTORS },
+        size: SizeRequest::PerMember {
+            sectors: MEMBER_SECTORS,
+        },
         born_in_sync: true,
         allow_wide: false,
     };
-    let identity = ContainerIdentity { family_num: 0x5EED, creation_time: 1_700_000_000 };
+    let identity = ContainerIdentity {
+        family_num: 0x5EED,
+        creation_time: 1_700_000_000,
+    };
     let mut mpb = Mpb::create(&new, &volume, identity).unwrap();
     mpb.bump_generation();
     write_record(&mpb, &drives.iter().collect::<Vec<_>>()).unwrap();
-    drives.iter_mut().for_each(|probed| probed.reread().unwrap());
+    drives
+        .iter_mut()
+        .for_each(|probed| probed.reread().unwrap());
 }
 
 /// The status code, the sentence, and whether data was protected.
-pub(super) fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> (u16, String, bool) {
+pub fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> (u16, String, bool) {
     match result.unwrap_err().downcast::<ClientError>().unwrap() {
         ClientError::Answered { code, body } => (code, body.error, body.protects_data),
         other => panic!("{other}"),

@@ -28,8 +28,9 @@ pub struct BenchArgs {
     /// RAID level: 0, 1, 5 or 10
     #[arg(long, value_parser = parse_level)]
     level: Level,
-    /// What each member is: ram:256m, null:64g (both take ,read-iops=50k,write-iops=20k,bandwidth=2g,latency=80us),
-    /// or a path in which {} stands for the member's number from 0 on; its content is overwritten
+    /// What each member is: ram:256m, null:64g (both take
+    /// ,read-iops=50k,write-iops=20k,bandwidth=2g,latency=80us), or a path in which {} stands for
+    /// the member's number from 0 on; its content is overwritten
     #[arg(long, value_name = "SPEC")]
     member: String,
     /// Number of members
@@ -217,7 +218,8 @@ impl Config {
         let spec: MemberSpec = text.parse().context("--member")?;
         if matches!(spec.target, Target::Path(_)) && self.count > 1 && !self.member.contains("{}") {
             bail!(
-                "--member {} is one path for {} members; write {{}} where each member's number goes",
+                "--member {} is one path for {} members; write {{}} where each \
+                 member's number goes",
                 self.member,
                 self.count
             );

@@ -1,4 +1,5 @@
-//! A member behind the same interface as the array's, without the engine: what every I/O costs anyway.
+//! A member behind the same interface as the array's, without the engine: what every I/O costs
+//! anyway.
 
 use super::generator::Load;
 use super::window::{DRAIN_LOOK, PATIENCE};

@@ -4,9 +4,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_name};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CStr;
 
-/// The cores for `threads` threads: of those that this process may use the last ones, because the first
-/// usually serves the machine's interrupts. Empty when there are fewer than threads; the scheduler
-/// places them then.
+/// The cores for `threads` threads: of those that this process may use the last ones, because the
+/// first usually serves the machine's interrupts. Empty when there are fewer than threads; the
+/// scheduler places them then.
 pub(super) fn choose(threads: u8) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         return Vec::new();
@@ -22,8 +22,8 @@ pub(super) fn choose(threads: u8) -> Vec<usize> {
     }
 }
 
-/// Keeps the calling thread on a core and gives it a name that profilers show. What the system refuses
-/// costs accuracy, not truth.
+/// Keeps the calling thread on a core and gives it a name that profilers show. What the system
+/// refuses costs accuracy, not truth.
 pub(super) fn settle(core: Option<usize>, name: &CStr) {
     let _ = set_name(name);
     if let Some(core) = core {

@@ -1,11 +1,12 @@
 //! The load: a client that always has the same number of requests outstanding.
 //!
-//! Whatever has been answered since the last turn is issued anew at the next, with a new offset and the
-//! same memory. A request's latency runs from the turn that issued it to the turn that noticed the
-//! answer, as a client in the same loop would see it; so latency times throughput is the queue depth.
+//! Whatever has been answered since the last turn is issued anew at the next, with a new offset and
+//! the same memory. A request's latency runs from the turn that issued it to the turn that noticed
+//! the answer, as a client in the same loop would see it; so latency times throughput is the queue
+//! depth.
 //!
-//! Recording and choosing are a few nanoseconds and the same for all that is compared: the array, the
-//! bare member and the generator alone.
+//! Recording and choosing are a few nanoseconds and the same for all that is compared: the array,
+//! the bare member and the generator alone.
 
 use super::args::Workload;
 use drives::arena::Pool;
@@ -250,8 +251,8 @@ impl Load {
         &self.latency
     }
 
-    /// Requests noticed as answered so far; the first issue of each counts as well, so only differences
-    /// mean something.
+    /// Requests noticed as answered so far; the first issue of each counts as well, so only
+    /// differences mean something.
     pub fn completed(&self) -> u64 {
         self.completed
     }

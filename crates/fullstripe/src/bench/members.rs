@@ -1,8 +1,9 @@
 //! Opens and prepares the members, and writes by hand the record that metadata would hold.
 //!
-//! The array's data lies at the start of each member; behind it a reserve of [`RESERVE_BYTES`] takes the
-//! record whenever the controller wants it durable. What is written there is a real block with the
-//! record's generation, so that dirty marks and failures cost what they cost; nobody reads it back.
+//! The array's data lies at the start of each member; behind it a reserve of [`RESERVE_BYTES`]
+//! takes the record whenever the controller wants it durable. What is written there is a real block
+//! with the record's generation, so that dirty marks and failures cost what they cost; nobody reads
+//! it back.
 
 use super::args::Config;
 use anyhow::{Context, ensure};
@@ -21,7 +22,8 @@ const RESERVE_BYTES: u64 = 1 << 20;
 const RECORD_BYTES: usize = 4096;
 /// First bytes of a record, for whoever finds one.
 const RECORD_MAGIC: &[u8; 16] = b"fullstripe bench";
-/// How much of the start and end of a file or device has to be zeros, lest it holds somebody's data.
+/// How much of the start and end of a file or device has to be zeros, lest it holds somebody's
+/// data.
 const LOOKED_AT_BYTES: usize = 1 << 20;
 /// Of one write when RAM is filled.
 const FILL_BYTES: usize = 1 << 20;
@@ -147,8 +149,8 @@ fn open(config: &Config, index: u8) -> anyhow::Result<Arc<Drive>> {
     match spec.target {
         Target::Path(_) if !config.overwrite => ensure!(
             looks_empty(&drive)?,
-            "{} holds data, which bench would overwrite; name another, or give --overwrite if it may \
-             be lost",
+            "{} holds data, which bench would overwrite; name another, or give --overwrite if it \
+             may be lost",
             drive.name()
         ),
         Target::Ram { .. } => fill(&drive)?,
@@ -165,8 +167,8 @@ fn looks_empty(drive: &Drive) -> anyhow::Result<bool> {
     Ok(start.iter().chain(&end).all(|&byte| byte == 0))
 }
 
-/// Takes all of a RAM member's pages from the system before the measurement. Zeros everywhere are valid
-/// mirrors and valid parity.
+/// Takes all of a RAM member's pages from the system before the measurement. Zeros everywhere are
+/// valid mirrors and valid parity.
 fn fill(drive: &Drive) -> anyhow::Result<()> {
     let zeros = vec![0; FILL_BYTES];
     let mut offset_bytes = 0;

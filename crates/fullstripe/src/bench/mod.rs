@@ -1,17 +1,19 @@
-//! `fullstripe bench`: how fast the engine is on this machine, and how near to what its members allow.
+//! `fullstripe bench`: how fast the engine is on this machine, and how near to what its members
+//! allow.
 //!
-//! The engine runs in this process, in the same loop, over the same real world and with the same request
-//! type as when it serves an export; only the client is different. It is a [`drives::port::Port`] that
-//! keeps a number of requests outstanding ([`generator`]). In the same run, in alternating order, two more
-//! things are measured with the same generator: the generator alone, which is the ceiling of everything
-//! else, and one bare member behind the same interface without the engine. What the array costs beyond
-//! the bare member is the price of RAID.
+//! The engine runs in this process, in the same loop, over the same real world and with the same
+//! request type as when it serves an export; only the client is different. It is a
+//! [`drives::port::Port`] that keeps a number of requests outstanding ([`generator`]). In the same
+//! run, in alternating order, two more things are measured with the same generator: the generator
+//! alone, which is the ceiling of everything else, and one bare member behind the same interface
+//! without the engine. What the array costs beyond the bare member is the price of RAID.
 //!
-//! A figure means little without the figure that was possible: [`roofline`] computes what the members
-//! allow, by the formula that it also prints.
+//! A figure means little without the figure that was possible: [`roofline`] computes what the
+//! members allow, by the formula that it also prints.
 //!
-//! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives, [`run`]
-//! lets [`array`], [`bare`] member and generator take turns, each for a [`window`] of time, [`outcome`] boils it down, [`report`] prints it.
+//! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives,
+//! [`run`] lets generator, [`bare`] member and [`array`] take turns, each for a [`window`] of time,
+//! [`outcome`] boils it down, [`report`] prints it.
 
 pub(crate) mod args;
 mod array;
@@ -36,7 +38,8 @@ use std::process::ExitCode;
 ///
 /// # Errors
 ///
-/// One sentence when something asked for is impossible, a member cannot be used, or a request failed.
+/// One sentence when something asked for is impossible, a member cannot be used, or a request
+/// failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let outcome = measure(&args.config()?)?;
     if args.json() {

@@ -1,4 +1,5 @@
-//! From samples to figures: medians over the rounds, sums over the shards, and what follows from both.
+//! From samples to figures: medians over the rounds, sums over the shards, and what follows from
+//! both.
 
 use super::args::Config;
 use super::args::Workload;
@@ -51,6 +52,8 @@ pub(super) struct Sample {
     /// Time on a processor.
     pub processor_s: f64,
     pub requests: u64,
+    /// How often the thread took memory from the allocator.
+    pub allocations: u64,
     pub counters: Counters,
     pub latency: Histogram<u64>,
 }
@@ -172,9 +175,9 @@ pub(crate) struct Outcome {
     pub array: Rates,
     /// Each round's requests per second.
     pub rounds_iops: Vec<f64>,
-    /// What the array costs beyond the bare member, in processor time per request: the median of the
-    /// rounds' differences. `None` for members with limits, whose threads mostly spin until an answer
-    /// is due.
+    /// What the array costs beyond the bare member, in processor time per request: the median of
+    /// the rounds' differences. `None` for members with limits, whose threads mostly spin until an
+    /// answer is due.
     pub raid_ns_per_io: Option<f64>,
     /// What the members allow; `None` when they do not limit or no formula fits.
     pub roofline_iops: Option<f64>,
@@ -184,6 +187,8 @@ pub(crate) struct Outcome {
     pub efficiency: Option<f64>,
     /// Member commands per request.
     pub member_ios: f64,
+    /// Calls of the memory allocator per request, on the shards' threads.
+    pub allocations_per_request: f64,
     /// Bytes moved to and from members per byte of the client.
     pub member_bytes_per_byte: f64,
     pub latency_ns: LatencyNs,
@@ -223,17 +228,18 @@ impl Outcome {
         let generator = Rates::median(&rates(|round| vec![&round.generator]));
         if generator.cores < CORE_BUSY {
             notes.push(format!(
-                "the machine is busy with other work: the generator, which never waits, got {:.2} of \
-                 its core, so the IOPS are too low",
+                "the machine is busy with other work: the generator, which never waits, got {:.2} \
+                 of its core, so the IOPS are too low",
                 generator.cores
             ));
         }
         let mut stats = Counters::default();
         let mut latency = histogram();
-        let mut requests = 0;
+        let (mut requests, mut allocations) = (0, 0);
         for sample in rounds.iter().flat_map(|round| &round.array) {
             stats.add(&sample.counters);
             requests += sample.requests;
+            allocations += sample.allocations;
             latency
                 .add(&sample.latency)
                 .context("latencies of one shape add up")?;
@@ -249,6 +255,7 @@ impl Outcome {
             roofline_iops: limit.iops,
             roofline: limit.words,
             member_ios: commands as f64 / requests,
+            allocations_per_request: allocations as f64 / requests,
             member_bytes_per_byte: bytes / (requests * f64::from(config.block_bytes)),
             latency_ns: LatencyNs::of(&latency),
             generator,
@@ -276,8 +283,8 @@ fn speed(
         let rates = Rates::median(&samples.collect::<Vec<Rates>>());
         if rates.cores > CORE_BUSY {
             notes.push(format!(
-                "one member alone keeps a core busy ({:.0} IOPS of {workload}), so its own speed is \
-                 unknown",
+                "one member alone keeps a core busy ({:.0} IOPS of {workload}), so its own speed \
+                 is unknown",
                 rates.iops
             ));
             return None;
@@ -371,6 +378,7 @@ mod tests {
             seconds: 2.0,
             processor_s,
             requests,
+            allocations: 0,
             counters: Counters::default(),
             latency: histogram(),
         };

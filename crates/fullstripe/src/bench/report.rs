@@ -44,8 +44,8 @@ fn header(text: &mut String, asked: &Asked) {
     };
     let _ = writeln!(
         text,
-        "{} of {} x {}, chunk {}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}, \
-         {pages}\n",
+        "{} of {} x {}, chunk {}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}\
+         , {pages}\n",
         asked.level,
         asked.count,
         asked.member,
@@ -110,6 +110,11 @@ fn figures(text: &mut String, outcome: &Outcome) {
         text,
         "member commands per request",
         &format!("{:.3}", outcome.member_ios),
+    );
+    line(
+        text,
+        "allocations per request",
+        &format!("{:.6}", outcome.allocations_per_request),
     );
     line(
         text,
@@ -209,6 +214,7 @@ mod tests {
             roofline: "N x R / 2".to_owned(),
             efficiency: Some(0.987_654),
             member_ios: 1.5,
+            allocations_per_request: 0.0,
             member_bytes_per_byte: 1.5,
             latency_ns: LatencyNs {
                 mean: 1296.0,
@@ -240,6 +246,7 @@ mod tests {
             "roofline_iops",
             "efficiency",
             "member_ios",
+            "allocations_per_request",
             "latency_ns",
             "cores",
             "generator",

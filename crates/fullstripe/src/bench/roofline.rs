@@ -1,8 +1,8 @@
 //! What the members allow: the limit that no RAID engine could pass, with its formula in words.
 //!
-//! A member has one budget of time, shared by reads and writes; R and W are the reads and writes of the
-//! I/O's size that fill it for a second. A request takes from each member what the level must do there,
-//! and the member that is loaded most sets the limit. N is the number of members.
+//! A member has one budget of time, shared by reads and writes; R and W are the reads and writes of
+//! the I/O's size that fill it for a second. A request takes from each member what the level must
+//! do there, and the member that is loaded most sets the limit. N is the number of members.
 //!
 //! | case | limit |
 //! |---|---|
@@ -11,17 +11,17 @@
 //! | RAID 1 writes | W |
 //! | RAID 10 writes | N x W / 2 |
 //! | RAID 5 writes inside a chunk, 4 and more members | N / (2/R + 2/W) |
-//! | RAID 5 writes inside a chunk, 3 members: the other chunk is read instead | N / (1/R + 2/W) |
-//! | RAID 5 writes of k whole chunks in a row, the fewer reads of two ways | N / (min(k + 1, N - 1 - k)/R + (k + 1)/W) |
+//! | the same with 3 members, where the other chunk is read instead | N / (1/R + 2/W) |
+//! | RAID 5 writes of k whole chunks in a row, r = min(k + 1, N - 1 - k) | N / (r/R + (k + 1)/W) |
 //! | RAID 5 full stripes | (N - 1) x B, B the member's write bandwidth |
 //! | RAID 1, one lost: reads | (N - 1) x R |
 //! | RAID 10, one lost: reads; its partner serves two shares | N x R / 2 |
 //! | RAID 5, one lost: reads inside a chunk; one in N needs N - 1 | N x R / 2 |
-//! | RAID 5, one lost: writes inside a chunk; the mean over where the lost slot falls | see [`lost_parity_write`] |
+//! | RAID 5, one lost: writes inside a chunk | see [`lost_parity_write`] |
 //!
-//! A mix of reads and writes takes the sum of both, by their shares.
-//! Latency limits as well: of D requests outstanding, each waiting for s steps of latency L after each
-//! other, D / (s x L) finish per second.
+//! A mix of reads and writes takes the sum of both, by their shares. Latency limits as well: of D
+//! requests outstanding, each waiting for s steps of latency L after each other, D / (s x L) finish
+//! per second.
 
 use super::args::Workload;
 use drives::spec::Limits;
@@ -60,8 +60,8 @@ impl Cost {
         }
     }
 
-    /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of a
-    /// member are defined.
+    /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of
+    /// a member are defined.
     fn seconds(self, length_bytes: u64) -> f64 {
         let by_count = self.per_unit_s * length_bytes.div_ceil(UNIT_BYTES) as f64;
         by_count.max(self.per_byte_s * length_bytes as f64)
@@ -320,9 +320,9 @@ fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Deman
     })
 }
 
-/// A write inside a chunk with one slot lost. Of N rows the lost slot holds the parity of one: one write.
-/// In one the chunk itself: the N - 2 others are read and parity is written. In the N - 2 others
-/// something else: two reads and two writes. N - 1 members share that.
+/// A write inside a chunk with one slot lost. Of N rows the lost slot holds the parity of one: one
+/// write. In one the chunk itself: the N - 2 others are read and parity is written. In the N - 2
+/// others something else: two reads and two writes. N - 1 members share that.
 fn lost_parity_write(members: f64, read_s: f64, write_s: f64) -> Demand {
     let others = members - 2.0;
     let reads = (others + 2.0 * others) / members;
@@ -344,8 +344,8 @@ fn per_request(formula: &str, pieces: f64) -> String {
 
 fn no_formula(question: &Question, what: &str) -> String {
     format!(
-        "no simple formula for {what} of {} bytes in chunks of {} bytes; give --bs that divides the \
-         chunk, or whole rows",
+        "no simple formula for {what} of {} bytes in chunks of {} bytes; give --bs that divides \
+         the chunk, or whole rows",
         question.block_bytes, question.chunk_bytes
     )
 }

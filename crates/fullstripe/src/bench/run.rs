@@ -1,5 +1,5 @@
-//! Measures: rounds of generator alone, bare member and array, in this order again and again, so that a
-//! machine that is slower for a while is slower for all three.
+//! Measures: rounds of generator alone, bare member and array, in this order again and again, so
+//! that a machine that is slower for a while is slower for all three.
 
 use super::args::{Config, Workload};
 use super::bare::BareMember;
@@ -47,7 +47,8 @@ pub(super) struct Bench<'a> {
 ///
 /// # Errors
 ///
-/// One sentence when something asked for is impossible, a member cannot be used, or a request failed.
+/// One sentence when something asked for is impossible, a member cannot be used, or a request
+/// failed.
 pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
     config.check()?;
     let members = Members::open(config)?;
@@ -97,8 +98,8 @@ pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
     Outcome::new(config, &members, &calibrations, &rounds, setting)
 }
 
-/// The bare measurements that the roofline needs: reads and writes alone, where no limit says how fast
-/// the members are.
+/// The bare measurements that the roofline needs: reads and writes alone, where no limit says how
+/// fast the members are.
 fn calibrations(config: &Config, members: &Members) -> Vec<Workload> {
     let unknown = |limit: Option<u64>| {
         members.hardware && limit.is_none() && members.limits.bandwidth_bytes_per_second.is_none()

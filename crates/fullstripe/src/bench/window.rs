@@ -4,11 +4,13 @@ use super::cores;
 use super::generator::{Load, histogram};
 use super::outcome::{Counters, Sample};
 use anyhow::{Context, bail};
+use drives::counting::allocations;
 use engine::units::Nanos;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Part of a measurement that is run before it counts: caches, the dirty mark, the queues' usual fill.
+/// Part of a measurement that is run before it counts: caches, the dirty mark, the queues' usual
+/// fill.
 const WARM_PERCENT: u32 = 10;
 const WARM_MIN: Duration = Duration::from_millis(10);
 /// No answer for this long after the end, or before the start, is the end of the bench.
@@ -21,6 +23,7 @@ struct Mark {
     now: Nanos,
     processor_s: f64,
     completed: u64,
+    allocations: u64,
     counters: Counters,
 }
 
@@ -31,6 +34,7 @@ impl Mark {
             now: load.now(),
             processor_s,
             completed: load.completed(),
+            allocations: allocations(),
             counters,
         }
     }
@@ -40,6 +44,7 @@ impl Mark {
             seconds: end.now.since(self.now).0 as f64 / 1e9,
             processor_s: end.processor_s - self.processor_s,
             requests: end.completed - self.completed,
+            allocations: end.allocations - self.allocations,
             counters: end.counters.since(&self.counters),
             latency,
         }

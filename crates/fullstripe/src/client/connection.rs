@@ -1,7 +1,7 @@
 //! One HTTP exchange at a time with the serving process, through its Unix socket.
 //!
-//! Every exchange has a connection of its own: a local socket costs nothing, and nothing can be left over
-//! from an earlier answer. Everything blocks until the answer is there.
+//! Every exchange has a connection of its own: a local socket costs nothing, and nothing can be
+//! left over from an earlier answer. Everything blocks until the answer is there.
 
 use crate::api::schema::ErrorBody;
 use crate::api::socket_path::SocketPath;
@@ -20,7 +20,8 @@ use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longest wait for an answer. Orders are answered within 30 s; opening a drive may take a while too.
+/// Longest wait for an answer. Orders are answered within 30 s; opening a drive may take a while
+/// too.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// How long a full queue of connections is waited for.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -54,10 +55,17 @@ impl fmt::Display for ClientError {
                 path.display()
             ),
             ClientError::Closed(path, error) => {
-                write!(out, "cannot connect to the serving process at {}: {error}", path.display())
+                write!(
+                    out,
+                    "cannot connect to the serving process at {}: {error}",
+                    path.display()
+                )
             }
             ClientError::Lost(path, what) => {
                 write!(out, "the serving process at {} {what}", path.display())
+            }
+            ClientError::Answered { code: 500, body } => {
+                write!(out, "the serving process failed at this: {}", body.error)
             }
             ClientError::Answered { body, .. } => out.write_str(&body.error),
         }
@@ -126,22 +134,29 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
+    #[cfg(test)]
     pub fn text(&self, path: &str) -> Result<String> {
         let bytes = self.bytes(Method::GET, path, Bytes::new())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Listens to the server-sent events at `path` until the server ends or `each`, which gets every
-    /// event's kind and data, returns false.
+    /// Listens to the server-sent events at `path` until the server ends or `each`, which gets
+    /// every event's kind and data, returns false.
     ///
     /// # Errors
     /// See [`ClientError`], and those of `each`.
-    pub fn listen(&self, path: &str, mut each: impl FnMut(&str, &str) -> Result<bool>) -> Result<()> {
+    pub fn listen(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&str, &str) -> Result<bool>,
+    ) -> Result<()> {
         self.runtime.block_on(async {
             let mut response = self.request(Method::GET, path, Bytes::new()).await?;
             let mut lines = EventLines::default();
             while let Some(Ok(frame)) = response.frame().await {
-                let Ok(data) = frame.into_data() else { continue };
+                let Ok(data) = frame.into_data() else {
+                    continue;
+                };
                 for (kind, data) in lines.take(&data) {
                     if !each(&kind, &data)? {
                         return Ok(());
@@ -164,9 +179,13 @@ impl Client {
         let answer = async {
             let response = self.request(method, path, body).await?;
             let collected = response.into_body().collect().await;
-            collected.map(|body| body.to_bytes()).map_err(|error| self.lost(&error))
+            collected
+                .map(|body| body.to_bytes())
+                .map_err(|error| self.lost(&error))
         };
-        let answer = self.runtime.block_on(async { timeout(ANSWER_WITHIN, answer).await });
+        let answer = self
+            .runtime
+            .block_on(async { timeout(ANSWER_WITHIN, answer).await });
         let late = |_| {
             let what = format!("has not answered within {} s", ANSWER_WITHIN.as_secs());
             ClientError::Lost(self.path.clone(), what)
@@ -192,12 +211,19 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(body))
             .map_err(|error| self.lost(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| self.lost(&error))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| self.lost(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let code = response.status().as_u16();
-        let body = response.into_body().collect().await.map_err(|error| self.lost(&error))?;
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| self.lost(&error))?;
         let body = serde_json::from_slice(&body.to_bytes()).unwrap_or_else(|_| ErrorBody {
             error: format!("the serving process answered with HTTP status {code}"),
             protects_data: false,
@@ -210,7 +236,9 @@ impl Client {
         loop {
             match UnixStream::connect(&self.path).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline =>
+                {
                     sleep(CONNECT_AGAIN_AFTER).await;
                 }
                 Err(error) => {
@@ -247,7 +275,10 @@ impl EventLines {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line[..end]).into_owned();
             if line.is_empty() {
-                let event = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
+                let event = (
+                    std::mem::take(&mut self.kind),
+                    std::mem::take(&mut self.data),
+                );
                 if !event.1.is_empty() {
                     complete.push(event);
                 }
@@ -284,9 +315,15 @@ mod tests {
         let stream = b": listening\n\nid: 7\nevent: job-ended\ndata: {\"a\":1}\n\n:\n\ndata: x\n\n";
         for size in [1, 2, 7, stream.len()] {
             let mut lines = EventLines::default();
-            let events: Vec<_> = stream.chunks(size).flat_map(|piece| lines.take(piece)).collect();
+            let events: Vec<_> = stream
+                .chunks(size)
+                .flat_map(|piece| lines.take(piece))
+                .collect();
             let wanted = [("job-ended", "{\"a\":1}"), ("", "x")];
-            let events: Vec<_> = events.iter().map(|(k, d)| (k.as_str(), d.as_str())).collect();
+            let events: Vec<_> = events
+                .iter()
+                .map(|(k, d)| (k.as_str(), d.as_str()))
+                .collect();
             assert_eq!(events, wanted, "{size}");
         }
     }
@@ -302,9 +339,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("api.sock");
         let missing = Client::connect(Some(&path)).unwrap_err().to_string();
-        let wanted = format!("no array is being served at {}; start one with", path.display());
+        let wanted = format!(
+            "no array is being served at {}; start one with",
+            path.display()
+        );
         assert!(missing.contains(&wanted), "{missing}");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert_eq!(Client::connect(Some(&path)).unwrap_err().to_string(), missing);
+        assert_eq!(
+            Client::connect(Some(&path)).unwrap_err().to_string(),
+            missing
+        );
     }
 }

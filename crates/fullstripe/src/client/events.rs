@@ -31,20 +31,35 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     if !args.follow {
         let events: Events = client.get(&format!("/v1/events?since={}", args.since))?;
         if events.forgotten > 0 && !json {
-            eprintln!("fullstripe: {} events before these are not remembered", events.forgotten);
+            eprintln!(
+                "fullstripe: {} events before these are not remembered",
+                events.forgotten
+            );
         }
-        print_text(&events.events.iter().map(|event| line(event, json)).collect::<String>())?;
+        print_text(
+            &events
+                .events
+                .iter()
+                .map(|event| line(event, json))
+                .collect::<String>(),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
-    client.listen(&format!("/v1/events/stream?since={}", args.since), |kind, data| {
-        if kind == "forgotten" {
-            eprintln!("fullstripe: {data} events before the next are not remembered");
-            return Ok(true);
-        }
-        let text = line(&serde_json::from_str(data)?, json);
-        let mut out = std::io::stdout();
-        Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok())
-    })?;
+    client.listen(
+        &format!("/v1/events/stream?since={}", args.since),
+        |kind, data| {
+            if kind == "forgotten" {
+                eprintln!("fullstripe: {data} events before the next are not remembered");
+                return Ok(true);
+            }
+            let text = line(&serde_json::from_str(data)?, json);
+            let mut out = std::io::stdout();
+            Ok(out
+                .write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .is_ok())
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,5 +70,10 @@ pub fn line(event: &NumberedEvent, json: bool) -> String {
     }
     let told = &event.event;
     let warning = if told.warning { "warning: " } else { "" };
-    format!("{:>4}  {}  {warning}{}\n", event.number, date(told.time_s), told.text)
+    format!(
+        "{:>4}  {}  {warning}{}\n",
+        event.number,
+        date(told.time_s),
+        told.text
+    )
 }

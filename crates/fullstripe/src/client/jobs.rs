@@ -1,7 +1,7 @@
 //! The commands about long work: `rebuild` and `scrub`, which can wait for its end.
 //!
-//! While they wait they draw a progress bar on standard error, if that is a terminal; what they print in
-//! the end goes to standard output.
+//! While they wait they draw a progress bar on standard error, if that is a terminal; what they
+//! print in the end goes to standard output.
 
 use super::Reach;
 use super::connection::{Client, encode};
@@ -26,7 +26,7 @@ const LOOKS_WITHOUT_EVENT_MAX: u32 = 25;
 pub struct RebuildArgs {
     /// Name of the volume
     volume: String,
-    /// Return when the volume has its redundancy back
+    /// Return when the volume has its redundancy back, or a replacement is complete
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -54,7 +54,8 @@ struct Bar(ProgressBar);
 impl Bar {
     fn new() -> Bar {
         let bar = ProgressBar::new(1);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %, {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %, {msg}")
+        {
             bar.set_style(style.progress_chars("##-"));
         }
         Bar(bar)
@@ -85,6 +86,12 @@ fn is_whole(volume: &VolumeStatus) -> bool {
     volume.state == "optimal"
 }
 
+/// Whether a drive of the volume is being filled or its redundancy restored.
+fn is_restoring(volume: &VolumeStatus) -> bool {
+    let kind = volume.job.as_ref().map(|job| job.kind.as_str());
+    kind.is_some_and(|kind| !matches!(kind, "check" | "repair"))
+}
+
 /// `rebuild`.
 ///
 /// # Errors
@@ -98,19 +105,33 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
         let _: Done = client.order(Method::POST, &path)?;
     }
     check_way_back(&status, before)?;
-    let status = if args.wait { wait_until_whole(&client, &args.volume)? } else { client.get("/v1/status")? };
+    let status = if args.wait {
+        wait_until_whole(&client, &args.volume)?
+    } else {
+        client.get("/v1/status")?
+    };
     let after = volume(&status, &args.volume)?;
     if args.reach.json {
         print_json(after)?;
     } else {
         let text = match &after.job {
-            Some(job) => format!("volume {} is {}; {}: {}", after.name, after.state, job.kind, pace(job)),
+            Some(job) => format!(
+                "volume {} is {}; {}: {}",
+                after.name,
+                after.state,
+                job.kind,
+                pace(job)
+            ),
             None => format!("volume {} is {}", after.name, after.state),
         };
         args.reach.print(&Done { text, member: None })?;
     }
     if args.wait && !is_whole(after) {
-        bail!("volume {} is {}, and nothing is under way to change that", after.name, after.state);
+        bail!(
+            "volume {} is {}, and nothing is under way to change that",
+            after.name,
+            after.state
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -127,7 +148,10 @@ fn check_way_back(status: &Status, volume: &VolumeStatus) -> Result<()> {
         );
     }
     if volume.level == 0 || volume.read_only {
-        bail!("volume {name} is {} and cannot be rebuilt as it is served", volume.state);
+        bail!(
+            "volume {name} is {} and cannot be rebuilt as it is served",
+            volume.state
+        );
     }
     if status.members.iter().any(|member| member.state == "spare") {
         bail!(
@@ -155,7 +179,8 @@ fn wait_until_whole(client: &Client, name: &str) -> Result<Status> {
         if let Some(job) = &now.job {
             bar.show(name, job);
         }
-        if is_whole(now) || now.state == "failed" || !is_working(&status, now) {
+        let done = is_whole(now) && !is_restoring(now);
+        if done || now.state == "failed" || !is_working(&status, now) {
             return Ok(status);
         }
         std::thread::sleep(LOOK_EVERY);
@@ -169,7 +194,9 @@ fn wait_until_whole(client: &Client, name: &str) -> Result<Status> {
 pub fn scrub(args: &ScrubArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let events: Events = client.get(&format!("/v1/events?since={}", u64::MAX))?;
-    let request = ScrubRequest { repair: args.repair };
+    let request = ScrubRequest {
+        repair: args.repair,
+    };
     let path = format!("/v1/volumes/{}/scrub", encode(&args.volume));
     let done: Done = client.send(Method::POST, &path, &request)?;
     if !args.wait {
@@ -177,18 +204,24 @@ pub fn scrub(args: &ScrubArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(end) = wait_for_end(&client, &args.volume, events.newest)? else {
-        bail!("the scrub of {} has ended, and its result is not known any more", args.volume);
+        bail!(
+            "the scrub of {} has ended, and its result is not known any more",
+            args.volume
+        );
     };
     if args.reach.json {
         print_json(&end)?;
     } else {
-        args.reach.print(&Done { text: end.event.text.clone(), member: None })?;
+        args.reach.print(&Done {
+            text: end.event.text.clone(),
+            member: None,
+        })?;
     }
     Ok(ExitCode::from(u8::from(end.event.warning)))
 }
 
-/// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume has one
-/// job at a time, so the first end after event number `since` is the one.
+/// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume
+/// has one job at a time, so the first end after event number `since` is the one.
 fn wait_for_end(client: &Client, name: &str, since: u64) -> Result<Option<NumberedEvent>> {
     let bar = Bar::new();
     let mut looks_without_event = 0;

@@ -1,11 +1,12 @@
 //! The commands that talk to a serving process.
 //!
-//! Each is a thin client of the HTTP interface ([`crate::api`]): it finds the socket, asks, and shows the
-//! answer, as text for people or with `--json` as what the interface said. What may be done is decided by
-//! the serving process alone.
+//! Each is a thin client of the HTTP interface ([`crate::api`]): it finds the socket, asks, and
+//! shows the answer, as text for people or with `--json` as what the interface said. What may be
+//! done is decided by the serving process alone.
 //!
-//! [`connection`] is the client itself. [`status`] and [`events`] look, [`orders`] changes things, [`jobs`]
-//! orders long work and can wait for its end. [`panel`] and [`changes`] put a status into words.
+//! [`connection`] is the client itself. [`status`] and [`events`] look, [`orders`] changes things,
+//! [`jobs`] orders long work and can wait for its end. [`panel`] and [`changes`] put a status into
+//! words.
 
 mod changes;
 pub mod connection;
@@ -86,8 +87,8 @@ impl Reach {
 /// Runs `command`.
 ///
 /// # Errors
-/// One sentence: nobody serves, or what the serving process said. An order that it refuses for the sake of
-/// data has its own exit code.
+/// One sentence: nobody serves, or what the serving process said. An order that it refuses for the
+/// sake of data has its own exit code.
 pub fn run(command: &ClientCommand) -> Result<ExitCode> {
     let result = match command {
         ClientCommand::Status(args) => status::run(args),
@@ -104,8 +105,12 @@ pub fn run(command: &ClientCommand) -> Result<ExitCode> {
         ClientCommand::Rate(args) => orders::rate(args),
         ClientCommand::Stop(args) => orders::stop(args),
     };
-    conclude(result.map_err(|error| match error.downcast_ref::<ClientError>() {
-        Some(ClientError::Answered { body, .. }) if body.protects_data => refused(body.error.clone()),
-        _ => error,
-    }))
+    conclude(
+        result.map_err(|error| match error.downcast_ref::<ClientError>() {
+            Some(ClientError::Answered { body, .. }) if body.protects_data => {
+                refused(body.error.clone())
+            }
+            _ => error,
+        }),
+    )
 }

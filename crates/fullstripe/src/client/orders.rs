@@ -91,7 +91,9 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     match number {
         "0" | "unlimited" => Ok(0),
         _ => parse_size(number).ok_or_else(|| {
-            format!("{text} is no rate; give bytes per second, or a number with k, m or g, or unlimited")
+            format!(
+                "{text} is no rate; give bytes per second, or a number with k, m or g, or unlimited"
+            )
         }),
     }
 }
@@ -141,7 +143,10 @@ pub fn add_spare(args: &AddSpareArgs) -> Result<ExitCode> {
         force: args.force,
     };
     let client = args.reach.connect()?;
-    answered(&args.reach, &client.send(Method::POST, "/v1/spares", &request)?)
+    answered(
+        &args.reach,
+        &client.send(Method::POST, "/v1/spares", &request)?,
+    )
 }
 
 /// `replace`.
@@ -190,7 +195,10 @@ pub fn rate(args: &RateArgs) -> Result<ExitCode> {
     let request = RateRequest {
         bytes_per_s: args.bytes_per_s,
     };
-    answered(&args.reach, &client.send(Method::PUT, "/v1/rate", &request)?)
+    answered(
+        &args.reach,
+        &client.send(Method::PUT, "/v1/rate", &request)?,
+    )
 }
 
 /// `stop`.
@@ -211,7 +219,10 @@ pub fn stop(args: &StopArgs) -> Result<ExitCode> {
             _ => std::thread::sleep(LOOK_EVERY),
         }
         if Instant::now() > deadline {
-            bail!("the serving process has not ended within {} s", STOP_WITHIN.as_secs());
+            bail!(
+                "the serving process has not ended within {} s",
+                STOP_WITHIN.as_secs()
+            );
         }
     }
     let text = "the array is stopped".to_owned();

@@ -14,9 +14,16 @@ pub fn panel(status: &Status) -> String {
         text += &volume_text(status, volume);
         text.push('\n');
     }
-    let head = ["DRIVE", "NAME", "SERIAL", "SIZE", "STATE"].map(str::to_owned).to_vec();
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(status.members.iter().map(drive_row)).collect();
+    let head = ["DRIVE", "NAME", "SERIAL", "SIZE", "STATE"]
+        .map(str::to_owned)
+        .to_vec();
+    let present = status
+        .members
+        .iter()
+        .filter(|member| member.state != "removed");
+    let rows: Vec<Vec<String>> = std::iter::once(head)
+        .chain(present.map(drive_row))
+        .collect();
     text += &table(0, &rows);
     text.push('\n');
     for export in &status.exports {
@@ -52,7 +59,9 @@ fn drive_row(member: &MemberStatus) -> Vec<String> {
 fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     let mut text = format!("{}: {}\n", volume.name, headline(volume));
     let row = |(at, slot): (usize, &crate::serve::status::SlotStatus)| {
-        let drive = slot.member.and_then(|id| status.members.iter().find(|member| member.id == id));
+        let drive = slot
+            .member
+            .and_then(|id| status.members.iter().find(|member| member.id == id));
         vec![
             format!("slot {at}"),
             drive.map_or("-".to_owned(), |drive| drive.name.clone()),
@@ -69,8 +78,12 @@ fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
 
 /// `RAID 5 of 3, 2.8 GiB, chunk 64 KiB, degraded`.
 fn headline(volume: &VolumeStatus) -> String {
-    let mut text =
-        format!("RAID {} of {}, {}", volume.level, volume.slots.len(), size(volume.size_bytes));
+    let mut text = format!(
+        "RAID {} of {}, {}",
+        volume.level,
+        volume.slots.len(),
+        size(volume.size_bytes)
+    );
     if volume.chunk_bytes > 0 {
         text += &format!(", chunk {}", size(u64::from(volume.chunk_bytes)));
     }
@@ -109,7 +122,9 @@ pub fn pace(job: &JobStatus) -> String {
     } else if !job.running {
         "waiting".to_owned()
     } else {
-        let left = job.remaining_s.map_or(String::new(), |left| format!(", {} left", duration(left)));
+        let left = job
+            .remaining_s
+            .map_or(String::new(), |left| format!(", {} left", duration(left)));
         format!("{}/s{left}", size(job.rate_bytes_per_s))
     };
     if job.mismatches > 0 {

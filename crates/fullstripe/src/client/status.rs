@@ -52,7 +52,10 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         true => json_line,
         false if std::io::stdout().is_terminal() => redrawn,
         false => |before, now| {
-            changes(before, now).iter().map(|line| format!("{line}\n")).collect()
+            changes(before, now)
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect()
         },
     };
     watch(&client, args.interval, show)
@@ -69,7 +72,11 @@ fn watch(
         let now: Status = client.get("/v1/status")?;
         let text = show(before.as_ref(), &now);
         let mut out = std::io::stdout();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             return Ok(ExitCode::SUCCESS);
         }
         before = Some(now);
@@ -81,11 +88,15 @@ fn watch(
 fn json_line(before: Option<&Status>, now: &Status) -> String {
     let json = |status: &Status| serde_json::to_string(status).unwrap_or_default();
     let line = json(now);
-    if before.map(json).as_ref() == Some(&line) { String::new() } else { line + "\n" }
+    if before.map(json).as_ref() == Some(&line) {
+        String::new()
+    } else {
+        line + "\n"
+    }
 }
 
-/// The panel, drawn over the one before. Lines are cut at the terminal's edge, because a wrapped line
-/// would make the old panel taller than its count of lines.
+/// The panel, drawn over the one before. Lines are cut at the terminal's edge, because a wrapped
+/// line would make the old panel taller than its count of lines.
 fn redrawn(before: Option<&Status>, now: &Status) -> String {
     let up = before.map_or(String::new(), |before| {
         format!("\x1b[{}A\r", panel(before).lines().count())

@@ -1,4 +1,6 @@
-//! What people see: panels, changes and messages as text.
+//! What people see: panels, changes and messages as text; [`commands`] runs every command.
+
+mod commands;
 
 use super::changes::changes;
 use super::orders::{absolute, parse_rate};
@@ -16,7 +18,10 @@ fn member(id: u8, state: &str) -> MemberStatus {
 }
 
 fn slot(member: Option<u8>, state: &str) -> SlotStatus {
-    SlotStatus { member, state: state.to_owned() }
+    SlotStatus {
+        member,
+        state: state.to_owned(),
+    }
 }
 
 fn rebuilding() -> Status {
@@ -40,14 +45,23 @@ fn rebuilding() -> Status {
         state: "degraded".to_owned(),
         dirty: true,
         read_only: false,
-        slots: vec![slot(Some(0), "in sync"), slot(None, "missing"), slot(Some(3), "rebuilding")],
+        slots: vec![
+            slot(Some(0), "in sync"),
+            slot(None, "missing"),
+            slot(Some(3), "rebuilding"),
+        ],
         job: Some(job),
     };
     Status {
         version: 1,
         container_uuid: "aaaaaaaa:bbbbbbbb:cccccccc:dddddddd".to_owned(),
         generation: 12,
-        members: vec![member(0, "active"), member(1, "removed"), member(3, "active"), member(4, "spare")],
+        members: vec![
+            member(0, "active"),
+            member(1, "removed"),
+            member(3, "active"),
+            member(4, "spare"),
+        ],
         volumes: vec![volume],
         exports: vec!["nbd+unix:///data?socket=/run/fullstripe/nbd.sock".to_owned()],
         rate_bytes_per_s: 256 << 20,
@@ -68,7 +82,6 @@ fn a_panel_shows_volumes_drives_and_work() {
 
     DRIVE  NAME          SERIAL   SIZE     STATE
     0      /dev/nvme0n1  SERIAL0  1.8 TiB  active
-    1      /dev/nvme1n1  SERIAL1  1.8 TiB  removed
     3      /dev/nvme3n1  SERIAL3  1.8 TiB  active
     4      /dev/nvme4n1  SERIAL4  1.8 TiB  spare
 
@@ -109,5 +122,10 @@ fn durations_rates_and_paths() {
     assert_eq!(absolute("d0.img,serial=A").unwrap(), wanted);
     assert_eq!(absolute("/d0.img").unwrap(), "/d0.img");
     assert_eq!(absolute("ram:1m").unwrap(), "ram:1m");
-    assert!(absolute("d0,colour=red").unwrap_err().to_string().contains("unknown key \"colour\""));
+    assert!(
+        absolute("d0,colour=red")
+            .unwrap_err()
+            .to_string()
+            .contains("unknown key \"colour\"")
+    );
 }

@@ -182,8 +182,14 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
     };
     let mpb = &assembly.mpb;
     let present = assembly.present();
-    let volumes = (0..mpb.volumes.len())
-        .map(|at| volume(drives, assembly, at, &start_mode(mpb, at, &present, options)));
+    let volumes = (0..mpb.volumes.len()).map(|at| {
+        volume(
+            drives,
+            assembly,
+            at,
+            &start_mode(mpb, at, &present, options),
+        )
+    });
     let name = |drive: &usize| drives[*drive].drive.name().to_owned();
     ContainerReport {
         uuid: Some(Uuid::of_container(mpb).to_string()),
@@ -245,13 +251,16 @@ fn members(drives: &[Probed], assembly: &Assembly) -> Vec<MemberReport> {
             reason,
         }
     });
-    let outsiders = assembly.outsiders.iter().map(|&(drive, reason)| MemberReport {
-        name: name(drive),
-        serial: drives[drive].serial.to_string(),
-        size_bytes: drives[drive].drive.size_bytes(),
-        state: "evicted",
-        reason: Some(reason.to_string()),
-    });
+    let outsiders = assembly
+        .outsiders
+        .iter()
+        .map(|&(drive, reason)| MemberReport {
+            name: name(drive),
+            serial: drives[drive].serial.to_string(),
+            size_bytes: drives[drive].drive.size_bytes(),
+            state: "evicted",
+            reason: Some(reason.to_string()),
+        });
     listed.chain(outsiders).collect()
 }
 
@@ -272,12 +281,6 @@ fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
                 recorded.saturating_mul(SECTOR_BYTES)
             ));
         }
-    }
-    if assembly.rewrite_needed {
-        notes.push(
-            "an update of the metadata was interrupted; it is completed when a volume is started"
-                .to_owned(),
-        );
     }
     notes
 }
@@ -383,7 +386,10 @@ fn work(volume: &Volume, sync: &SyncWork) -> Option<String> {
             slots, from_sector, ..
         } => {
             let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
-            (format!("rebuild of slot {}", slots.join(", ")), *from_sector)
+            (
+                format!("rebuild of slot {}", slots.join(", ")),
+                *from_sector,
+            )
         }
     };
     let percent = from_sector.saturating_mul(100) / volume.component_sectors().max(1);

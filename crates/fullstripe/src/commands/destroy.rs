@@ -7,7 +7,7 @@ use super::backup::Backup;
 use super::backup::place::keep;
 use super::exit_codes::{conclude, refused};
 use super::open::for_change;
-use super::words::{print_json, print_text, size};
+use super::words::{SECTOR_BYTES, print_json, print_text, size};
 use crate::container::probe::Probed;
 use crate::container::write::write_record;
 use anyhow::{Context, Result, bail};
@@ -52,8 +52,8 @@ enum Task {
 struct Destroyed {
     /// Version of this schema: 1.
     version: u32,
-    /// What goes, a sentence each.
-    destroyed: Vec<String>,
+    /// What is gone, in words.
+    destroyed: String,
     /// Drives whose metadata is changed.
     drives: Vec<String>,
     /// Copy of the metadata.
@@ -82,8 +82,7 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
         .collect();
     if !args.yes {
         return Err(refused(format!(
-            "this would destroy {} on {}; repeat it with --yes",
-            what.join("; "),
+            "this would destroy {what} on {}; repeat it with --yes",
             names.join(", ")
         )));
     }
@@ -104,7 +103,7 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     } else {
         print_text(&format!(
             "Destroyed {} on {}.\n  backup of the metadata: {}\n",
-            done.destroyed.join("; "),
+            done.destroyed,
             done.drives.join(", "),
             done.backup.display()
         ))?;
@@ -112,14 +111,17 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, Vec<String>)> {
+fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
     let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
     let choice = choose(&candidates);
     let has_volume = |mpb: &Mpb| volume_index(mpb, &args.name).is_some();
-    let assembled = choice
-        .containers
-        .iter()
-        .find_map(|found| found.outcome.as_ref().ok().filter(|found| has_volume(&found.mpb)));
+    let assembled = choice.containers.iter().find_map(|found| {
+        found
+            .outcome
+            .as_ref()
+            .ok()
+            .filter(|found| has_volume(&found.mpb))
+    });
     if let Some(assembly) = assembled {
         return remove(args, drives, assembly);
     }
@@ -155,11 +157,7 @@ fn volume_index(mpb: &Mpb, name: &str) -> Option<usize> {
         .position(|volume| volume.name.to_string() == name)
 }
 
-fn remove(
-    args: &DestroyArgs,
-    drives: &[Probed],
-    assembly: &Assembly,
-) -> Result<(Task, Vec<String>)> {
+fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<(Task, String)> {
     let mut mpb = assembly.mpb.clone();
     let index = volume_index(&mpb, &args.name).context("the volume has gone")?;
     let volume = &mpb.volumes[index];
@@ -167,11 +165,11 @@ fn remove(
         .map
         .level()
         .map_or("unknown level".to_owned(), |level| level.to_string());
-    let mut what = vec![format!(
+    let mut what = format!(
         "volume {} ({level}, {})",
         args.name,
-        size(volume.size_sectors.saturating_mul(super::words::SECTOR_BYTES))
-    )];
+        size(volume.size_sectors.saturating_mul(SECTOR_BYTES))
+    );
     let left = mpb.delete_volume(index)?;
     let serving = assembly.members.iter().filter_map(|state| match *state {
         MemberState::Present { drive } => Some(drive),
@@ -202,13 +200,13 @@ fn remove(
         .chain(outsiders)
         .chain(assembly.spares.iter().copied());
     let drives = all.filter(ours).collect();
-    what.push("the container with it, its last volume".to_owned());
+    what.push_str(", the last of its container,");
     Ok((Task::Erase { drives }, what))
 }
 
 /// Erases whatever record each drive has, after checking that none belongs to a container without the
 /// volume.
-fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, Vec<String>)> {
+fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
     for probed in drives {
         if let Ok(Some(found)) = &probed.found
             && !found.mpb.is_spare()
@@ -224,10 +222,10 @@ fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, Vec<String>
     let drives: Vec<usize> = (0..drives.len())
         .filter(|&at| !matches!(drives[at].found, Ok(None)))
         .collect();
-    let what = vec![format!(
-        "all RAID metadata (volume {} and every other of its container)",
+    let what = format!(
+        "all RAID metadata, that of volume {} and of every other of its container,",
         args.name
-    )];
+    );
     Ok((Task::Erase { drives }, what))
 }
 

@@ -105,8 +105,14 @@ fn save(args: &SaveArgs) -> Result<ExitCode> {
             count(drives.len(), "drive"),
             args.output.display()
         ))?;
-        for probed in drives.iter().filter(|probed| matches!(probed.found, Ok(None))) {
-            print_text(&format!("  note: {} holds no RAID metadata\n", probed.drive.name()))?;
+        for probed in drives
+            .iter()
+            .filter(|probed| matches!(probed.found, Ok(None)))
+        {
+            print_text(&format!(
+                "  note: {} holds no RAID metadata\n",
+                probed.drive.name()
+            ))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -5,9 +5,11 @@
 
 use super::exit_codes::refused;
 use crate::container::probe::{Probed, parse_spec, probe, probe_all};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
+use drives::spec::Target;
+use std::path::PathBuf;
 
 /// Opens `specs` exclusively, each a different drive that nobody else uses.
 ///
@@ -15,6 +17,7 @@ use drives::drive::{Access, OpenError};
 /// A drive that cannot be opened or has no place for metadata; two with the same serial number. A drive
 /// in use is a refusal that names by whom.
 pub fn for_change(specs: &[String]) -> Result<Vec<Probed>> {
+    refuse_twins(specs)?;
     let drives = probe_all(specs, Access::Exclusive).map_err(busy_is_refusal)?;
     for probed in &drives {
         let users = probed.path().map(claimants).unwrap_or_default();
@@ -43,6 +46,22 @@ pub fn to_look(specs: &[String]) -> Result<Vec<Probed>> {
 /// It cannot be opened or is too small for any metadata.
 pub fn one_to_look(spec: &str) -> Result<Probed> {
     probe(parse_spec(spec)?, Access::ReadOnly)
+}
+
+/// One path under two names would only be seen as "in use".
+fn refuse_twins(specs: &[String]) -> Result<()> {
+    let mut seen: Vec<(PathBuf, &String)> = Vec::new();
+    for text in specs {
+        let Target::Path(path) = parse_spec(text)?.target else {
+            continue;
+        };
+        let path = path.canonicalize().unwrap_or(path);
+        if let Some((_, earlier)) = seen.iter().find(|(other, _)| *other == path) {
+            bail!("{earlier} and {text} are the same drive; name each once");
+        }
+        seen.push((path, text));
+    }
+    Ok(())
 }
 
 fn busy_is_refusal(error: anyhow::Error) -> anyhow::Error {

@@ -250,10 +250,16 @@ fn record_of(
                 dirty: volume.is_dirty(),
                 slots,
                 sync: sync_of(mode),
-            then_resync: matches!(
-                mode,
-                StartMode::ReadWrite { sync: SyncWork::Rebuild { then_resync: true, .. }, .. }
-            ),
+                then_resync: matches!(
+                    mode,
+                    StartMode::ReadWrite {
+                        sync: SyncWork::Rebuild {
+                            then_resync: true,
+                            ..
+                        },
+                        ..
+                    }
+                ),
             }
         });
     Record {
@@ -290,7 +296,9 @@ fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> V
 }
 
 fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
-    let StartMode::ReadWrite { sync, .. } = mode else { return None };
+    let StartMode::ReadWrite { sync, .. } = mode else {
+        return None;
+    };
     let (kind, from_sector) = match sync {
         SyncWork::None => return None,
         SyncWork::InitialSync { from_sector } => (SyncKind::Initial, *from_sector),

@@ -1,5 +1,6 @@
 //! Opening members and reading the metadata region at their end.
 
+use super::busy::open;
 use anyhow::{Context, Result, bail};
 use drives::drive::{Access, Drive};
 use drives::spec::{MemberSpec, Target};
@@ -37,7 +38,7 @@ pub fn parse_spec(text: &str) -> Result<MemberSpec> {
 /// # Errors
 /// The drive cannot be opened or read, or is too small for any metadata.
 pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
-    let drive = Drive::open(&spec, access)?;
+    let drive = open(&spec, access)?;
     let name = drive.name().to_owned();
     let Some(sector) = SectorSize::from_bytes(drive.sector_bytes()) else {
         bail!(

@@ -27,7 +27,10 @@ impl Bench {
             let file = std::fs::File::create(folder.path().join(format!("d{at}.img"))).unwrap();
             file.set_len(64 * MIB).unwrap();
         }
-        let bench = Bench { folder, count: members };
+        let bench = Bench {
+            folder,
+            count: members,
+        };
         let drives = bench.open(members);
         let new: Vec<NewDrive> = drives
             .iter()
@@ -44,7 +47,10 @@ impl Bench {
             born_in_sync: true,
             allow_wide: false,
         };
-        let identity = ContainerIdentity { family_num: 0x1234_5678, creation_time: 1_700_000_000 };
+        let identity = ContainerIdentity {
+            family_num: 0x1234_5678,
+            creation_time: 1_700_000_000,
+        };
         let mut mpb = Mpb::create(&new, &volume("one"), identity).unwrap();
         if volumes == 2 {
             mpb.add_volume(&volume("two")).unwrap();
@@ -56,7 +62,13 @@ impl Bench {
 
     fn open(&self, count: usize) -> Vec<Probed> {
         let paths: Vec<String> = (0..count)
-            .map(|at| self.folder.path().join(format!("d{at}.img")).display().to_string())
+            .map(|at| {
+                self.folder
+                    .path()
+                    .join(format!("d{at}.img"))
+                    .display()
+                    .to_string()
+            })
             .collect();
         probe_all(&paths, Access::Exclusive).unwrap()
     }
@@ -71,14 +83,22 @@ fn persist(container: &mut Container, record: &mut Record) {
     record.generation += 1;
     for member in record.active().iter() {
         let (offset, bytes) = container.persister.encode(member, record);
-        container.members[member.0 as usize].drive.write_at(offset, &bytes).unwrap();
+        container.members[member.0 as usize]
+            .drive
+            .write_at(offset, &bytes)
+            .unwrap();
     }
     assert_eq!(container.persister.take_problems(), Vec::<String>::new());
 }
 
 #[test]
 fn a_fresh_array_comes_back_as_it_was_made() {
-    for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 3)] {
+    for (level, members) in [
+        (Level::Raid0, 3),
+        (Level::Raid1, 2),
+        (Level::Raid10, 4),
+        (Level::Raid5, 3),
+    ] {
         let bench = Bench::new(level, members, 2);
         let container = bench.assemble(members).unwrap();
         assert_eq!(container.volume_names, ["one", "two"]);
@@ -100,9 +120,15 @@ fn a_dirty_array_is_resynced() {
         persist(&mut container, &mut record);
     }
     let container = bench.assemble(3).unwrap();
-    let sync = SyncRecord { kind: SyncKind::Resync, done_bytes: 0 };
+    let sync = SyncRecord {
+        kind: SyncKind::Resync,
+        done_bytes: 0,
+    };
     assert_eq!(container.record.volumes[0].sync, Some(sync));
-    assert!(container.record.volumes[0].dirty, "still dirty until the resync has ended");
+    assert!(
+        container.record.volumes[0].dirty,
+        "still dirty until the resync has ended"
+    );
 }
 
 #[test]
@@ -113,14 +139,23 @@ fn the_life_of_a_member_survives_restarts() {
             let mut container = bench.assemble(4).unwrap();
             let mut record = container.record.clone();
             record.members[1].state = MemberState::Failed;
-            record.volumes.iter_mut().for_each(|volume| volume.slots[1].current = false);
+            record
+                .volumes
+                .iter_mut()
+                .for_each(|volume| volume.slots[1].current = false);
             persist(&mut container, &mut record);
         }
         {
             // The failed drive is still there, with its old record: it must not serve.
             let mut container = bench.assemble(4).unwrap();
             assert_eq!(container.members.len(), 3, "{:?}", container.notes);
-            assert_eq!(container.record.volumes[0].slots[1], SlotRecord { member: None, current: false });
+            assert_eq!(
+                container.record.volumes[0].slots[1],
+                SlotRecord {
+                    member: None,
+                    current: false
+                }
+            );
             // A spare joins, as the API does it.
             let spare = probe_all(
                 &[bench.folder.path().join("d4.img").display().to_string()],
@@ -137,26 +172,52 @@ fn the_life_of_a_member_survives_restarts() {
             record.members.push(record.members[0]);
             let new = MemberId(3);
             for volume in &mut record.volumes {
-                volume.slots[1] = SlotRecord { member: Some(new), current: false };
+                volume.slots[1] = SlotRecord {
+                    member: Some(new),
+                    current: false,
+                };
             }
             let rebuild = SyncKind::Rebuild(Slot(1));
-            record.volumes[0].sync = Some(SyncRecord { kind: rebuild, done_bytes: 0 });
+            record.volumes[0].sync = Some(SyncRecord {
+                kind: rebuild,
+                done_bytes: 0,
+            });
             persist(&mut container, &mut record);
-            record.volumes[0].sync = Some(SyncRecord { kind: rebuild, done_bytes: 4 * MIB });
+            record.volumes[0].sync = Some(SyncRecord {
+                kind: rebuild,
+                done_bytes: 4 * MIB,
+            });
             persist(&mut container, &mut record);
         }
         {
             let mut container = bench.assemble(5).unwrap();
             let volume = &container.record.volumes[0];
             let rebuild = SyncKind::Rebuild(Slot(1));
-            assert_eq!(volume.sync, Some(SyncRecord { kind: rebuild, done_bytes: 4 * MIB }));
+            assert_eq!(
+                volume.sync,
+                Some(SyncRecord {
+                    kind: rebuild,
+                    done_bytes: 4 * MIB
+                })
+            );
             let member = volume.slots[1].member.expect("the new drive is known");
-            assert!(container.members[member.0 as usize].drive.name().ends_with("d4.img"));
+            assert!(
+                container.members[member.0 as usize]
+                    .drive
+                    .name()
+                    .ends_with("d4.img")
+            );
             let mut record = container.record.clone();
             for at in 0..volumes {
                 if at > 0 {
-                    record.volumes[at].slots[1] = SlotRecord { member: Some(member), current: false };
-                    record.volumes[at].sync = Some(SyncRecord { kind: rebuild, done_bytes: 0 });
+                    record.volumes[at].slots[1] = SlotRecord {
+                        member: Some(member),
+                        current: false,
+                    };
+                    record.volumes[at].sync = Some(SyncRecord {
+                        kind: rebuild,
+                        done_bytes: 0,
+                    });
                     persist(&mut container, &mut record);
                 }
                 record.volumes[at].sync = None;
@@ -170,7 +231,11 @@ fn the_life_of_a_member_survives_restarts() {
             assert_eq!(volume.current_slots().count(), 4);
             assert!(volume.sync.is_none());
         }
-        assert!(container.notes.iter().any(|note| note.contains("d1.img")), "{:?}", container.notes);
+        assert!(
+            container.notes.iter().any(|note| note.contains("d1.img")),
+            "{:?}",
+            container.notes
+        );
         assert_eq!(bench.count, 4);
     }
 }
@@ -194,8 +259,15 @@ fn a_replaced_drive_stays_out() {
         persist(&mut container, &mut record);
     }
     let container = bench.assemble(5).unwrap();
-    let names: Vec<_> = container.members.iter().map(|probed| probed.drive.name().to_owned()).collect();
-    assert!(names.iter().all(|name| !name.ends_with("d2.img")), "{names:?}");
+    let names: Vec<_> = container
+        .members
+        .iter()
+        .map(|probed| probed.drive.name().to_owned())
+        .collect();
+    assert!(
+        names.iter().all(|name| !name.ends_with("d2.img")),
+        "{names:?}"
+    );
     assert_eq!(container.record.volumes[0].current_slots().count(), 4);
     let slot = container.record.volumes[0].slots[2].member.unwrap();
     assert!(names[slot.0 as usize].ends_with("d4.img"));

@@ -24,7 +24,11 @@ pub(super) struct Region {
 }
 
 /// Requests that fio keeps outstanding.
-pub(super) const DEPTH: u64 = 16;
+const DEPTH: u64 = 16;
+/// Writers when the server dies. Each has one request outstanding: then the order of its writes is that of
+/// their acknowledgements, and its note is exact. With more, a slow write could be unacknowledged behind
+/// any number of later ones, and fio's note has room for as many as it keeps outstanding.
+pub(super) const WRITERS: u64 = 8;
 /// fio ends with this when a signal stopped it.
 const STOPPED_BY_SIGNAL: i32 = 128;
 
@@ -75,11 +79,20 @@ impl Job {
         } else {
             "\nverify_state_save=0"
         };
+        let (size, depth) = match self {
+            Job::Crash | Job::CrashCheck => {
+                let share = region.length_bytes / WRITERS;
+                let jobs =
+                    format!("numjobs={WRITERS}\noffset_increment={share}\ngroup_reporting=1");
+                (format!("{share}\n{jobs}"), 1)
+            }
+            Job::Fill | Job::FillCheck | Job::Load => (region.length_bytes.to_string(), DEPTH),
+        };
         format!(
             "[{section}]\nioengine=nbd\nuri={uri}\nthread=1\nrw=randwrite\nbssplit={sizes}\n\
-             offset={}\nsize={}\niodepth={DEPTH}\nverify=crc32c\nverify_interval=4096\n\
+             offset={}\nsize={size}\niodepth={depth}\nverify=crc32c\nverify_interval=4096\n\
              verify_fatal=1\n{more}{state}\n",
-            region.offset_bytes, region.length_bytes
+            region.offset_bytes
         )
     }
 
@@ -195,7 +208,9 @@ mod tests {
         };
         let lines = |job: Job| -> Vec<String> {
             let text = job.text(region, "nbd://x");
-            let keys = ["[", "rw=", "bssplit=", "offset=", "size=", "verify="];
+            let keys = [
+                "[", "rw=", "bssplit=", "offset", "size=", "verify=", "numjobs=",
+            ];
             text.lines()
                 .filter(|line| keys.iter().any(|key| line.starts_with(key)))
                 .map(str::to_owned)
@@ -203,7 +218,7 @@ mod tests {
         };
         assert_eq!(lines(Job::Fill), lines(Job::FillCheck));
         assert_eq!(lines(Job::Crash), lines(Job::CrashCheck));
-        assert_eq!(lines(Job::Fill).len(), 6);
+        assert_eq!((lines(Job::Fill).len(), lines(Job::Crash).len()), (6, 8));
         assert!(
             Job::Crash
                 .text(region, "")

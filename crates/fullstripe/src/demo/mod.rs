@@ -109,8 +109,16 @@ fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) ->
     let place = place::make(guard, sizes.needed_bytes())?;
     seen.folder = Some(place.folder.clone());
     let title = screen.paint(Tone::Strong, "fullstripe demo");
-    let fate = if args.keep { "kept" } else { "removed at the end" };
-    let time = if args.quick { "half a minute" } else { "a minute and a half" };
+    let fate = if args.keep {
+        "kept"
+    } else {
+        "removed at the end"
+    };
+    let time = if args.quick {
+        "half a minute"
+    } else {
+        "a minute and a half"
+    };
     let rest = format!("  about {time}, in {} ({fate})", place.folder.display());
     let rest = screen.paint(Tone::Quiet, &rest);
     screen.line(&format!("{title}{rest}"));
@@ -175,7 +183,10 @@ fn require_fio() -> Result<()> {
     let Some(fio) = programs::find("fio") else {
         bail!("fio is not installed; apt-get install fio, or make setup, installs it");
     };
-    let engines = Command::new(fio).arg("--enghelp").stdin(Stdio::null()).output()?;
+    let engines = Command::new(fio)
+        .arg("--enghelp")
+        .stdin(Stdio::null())
+        .output()?;
     let text = String::from_utf8_lossy(&engines.stdout);
     if !text.lines().any(|line| line.trim() == "nbd") {
         bail!("this fio has no NBD engine; install one that was built with libnbd, as Debian's is");

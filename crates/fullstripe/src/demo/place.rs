@@ -37,7 +37,8 @@ pub(super) struct Place {
 /// # Errors
 /// There is no room anywhere, or the folder cannot be made.
 pub(super) fn make(guard: &Guard, needed_bytes: u64) -> Result<Place> {
-    let chosen = choose(&candidates(), needed_bytes + SPARE_BYTES)?;
+    let candidates = candidates();
+    let chosen = choose(&candidates, needed_bytes + SPARE_BYTES)?;
     for attempt in 0..NAMES_MAX {
         let name = format!("fullstripe-demo-{}-{attempt}", std::process::id());
         let folder = chosen.folder.join(name);

@@ -85,7 +85,9 @@ impl Programs {
     /// The program cannot be started.
     pub fn start(&self, name: &str, words: &[&str]) -> Result<Running> {
         self.guard.check()?;
-        let (program, arguments) = words.split_first().context("there is no program to start")?;
+        let (program, arguments) = words
+            .split_first()
+            .context("there is no program to start")?;
         let path = match *program {
             "fullstripe" => self.fullstripe.clone(),
             other => find(other).with_context(|| format!("{other} is not installed"))?,

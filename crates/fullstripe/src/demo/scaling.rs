@@ -121,7 +121,11 @@ impl Plan {
                 points.push(point);
             }
             let is_first = at == 0 || self.rows[at - 1].0 != level;
-            let name = if is_first { level.to_string() } else { String::new() };
+            let name = if is_first {
+                level.to_string()
+            } else {
+                String::new()
+            };
             if is_first && at > 0 {
                 screen.line("");
             }
@@ -203,7 +207,12 @@ impl Kind {
         let (read_percent, random, block_bytes, queue_depth) = match self {
             Kind::Reads => (100, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
             Kind::Writes => (0, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
-            Kind::Stripes => (0, false, CHUNK_BYTES * u32::from(data_members), STRIPES_DEPTH),
+            Kind::Stripes => (
+                0,
+                false,
+                CHUNK_BYTES * u32::from(data_members),
+                STRIPES_DEPTH,
+            ),
         };
         Config {
             level,
@@ -245,9 +254,16 @@ fn head(screen: &mut Screen) {
     );
     let remark = screen.paint(Tone::Quiet, &text(remark));
     screen.line(&remark);
-    let titles = ["random reads, 4 KiB", "random writes, 4 KiB", "full-stripe writes"];
+    let titles = [
+        "random reads, 4 KiB",
+        "random writes, 4 KiB",
+        "full-stripe writes",
+    ];
     let titles = titles.map(|title| format!("{title:<26}")).join("  ");
-    let titles = screen.paint(Tone::Quiet, text(format!("          N  {titles}")).trim_end());
+    let titles = screen.paint(
+        Tone::Quiet,
+        text(format!("          N  {titles}")).trim_end(),
+    );
     screen.line(&titles);
 }
 
@@ -259,13 +275,13 @@ fn cell(screen: &Screen, kind: Kind, point: &Point) -> String {
         ),
         _ => (point.iops, format!("{:>5.1} k", point.iops / 1e3)),
     };
-    let possible = measured / point.share;
-    // What the members allow, of which the measured part is filled.
-    let width = (possible / kind.most() * BAR_WIDTH as f64).ceil() as usize;
     let drawn = bar(measured / kind.most(), BAR_WIDTH);
     let rest = " ".repeat(BAR_WIDTH.saturating_sub(drawn.chars().count()));
-    let _ = width;
-    let tone = if point.share >= SHARE_MIN { Tone::Good } else { Tone::Bad };
+    let tone = if point.share >= SHARE_MIN {
+        Tone::Good
+    } else {
+        Tone::Bad
+    };
     format!(
         "{figure} {}{rest}{}",
         screen.paint(tone, &drawn),

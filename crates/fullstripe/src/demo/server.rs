@@ -52,14 +52,6 @@ impl Server {
         self.process.id()
     }
 
-    /// Whether it has not ended.
-    ///
-    /// # Errors
-    /// The system does not tell.
-    pub fn is_running(&mut self) -> Result<bool> {
-        Ok(self.process.poll()?.is_none())
-    }
-
     /// What `fullstripe status` says.
     ///
     /// # Errors
@@ -121,10 +113,7 @@ impl Server {
 /// # Errors
 /// There is none.
 pub(super) fn volume(status: &Status) -> Result<&VolumeStatus> {
-    status
-        .volumes
-        .first()
-        .context("the status names no volume")
+    status.volumes.first().context("the status names no volume")
 }
 
 /// Work since an earlier look, as rates.

@@ -61,7 +61,7 @@ pub fn check(files: &Files, names: &BTreeSet<String>) -> Vec<Finding> {
             .unwrap_or(0)
             .saturating_mul(512);
         let sector_bytes = files.number(&format!("{queue}/logical_block_size"));
-        if let Some(bytes) = sector_bytes {
+        if let Some(bytes @ (512 | 4096)) = sector_bytes {
             sectors.entry(bytes).or_default().push(name);
         }
         findings.push(device(files, name, size_bytes, sector_bytes));
@@ -86,8 +86,9 @@ fn device(files: &Files, name: &str, size_bytes: u64, sector_bytes: Option<u64>)
         Some(bytes @ (512 | 4096)) => parts.push(format!("{bytes}-byte sectors")),
         Some(bytes) => {
             let what = format!("{}, sectors of {bytes} bytes", parts.concat());
-            return Finding::warning(name, what)
-                .advise("only 512 and 4096 can be used; nvme format can change it and erases the drive");
+            return Finding::warning(name, what).advise(
+                "only 512 and 4096 can be used; nvme format can change it and erases the drive",
+            );
         }
         None => {}
     }
@@ -115,7 +116,10 @@ fn scheduler(files: &Files, name: &str, queue: &str) -> Option<Finding> {
     let in_use = text.split(['[', ']']).nth(1)?;
     let is_flash = files.number(&format!("{queue}/rotational")) == Some(0);
     (is_flash && in_use != "none" && text.contains("none")).then(|| {
-        Finding::note(name, format!("the I/O scheduler {in_use} takes time on each request"))
-            .advise(format!("echo none > {queue}/scheduler"))
+        Finding::note(
+            name,
+            format!("the I/O scheduler {in_use} takes time on each request"),
+        )
+        .advise(format!("echo none > {queue}/scheduler"))
     })
 }

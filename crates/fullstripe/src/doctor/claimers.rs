@@ -51,14 +51,16 @@ fn md_arrays(files: &Files) -> Vec<Finding> {
                     .iter()
                     .filter(|other| other.container.as_ref() == Some(name))
                     .map(|volume| format!("/dev/{} ", volume.name));
-                Finding::warning(name, format!("Linux md holds an IMSM container: {members}")).advise(
-                    format!(
+                Finding::warning(name, format!("Linux md holds an IMSM container: {members}"))
+                    .advise(format!(
                         "before fullstripe serves these drives: mdadm --stop {}/dev/{name}",
                         volumes.collect::<String>()
-                    ),
-                )
+                    ))
             } else if let Some(container) = &array.container {
-                Finding::note(name, format!("Linux md runs a volume of {container}: {members}"))
+                Finding::note(
+                    name,
+                    format!("Linux md runs a volume of {container}: {members}"),
+                )
             } else {
                 Finding::ok(name, format!("Linux md array: {members}"))
             }

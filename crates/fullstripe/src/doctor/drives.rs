@@ -86,10 +86,14 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
                     .advise("run as root, or give the user the right to read and write it"),
             ),
             Err(LookError::Other(sentence)) if are_named => {
-                outcome.findings.push(Finding::problem(about, sentence));
+                outcome
+                    .findings
+                    .push(Finding::problem(about, without_name(about, &sentence)));
             }
             Err(LookError::Other(sentence)) => {
-                outcome.findings.push(Finding::note(about, sentence));
+                outcome
+                    .findings
+                    .push(Finding::note(about, without_name(spec, &sentence)));
             }
         }
     }
@@ -99,7 +103,9 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
                 "metadata",
                 format!("this user may not look at {}", not_allowed.join(", ")),
             )
-            .advise("run doctor as root to see what lies there"),
+            .advise(
+                "run doctor as root, in a container with access to devices, to see what lies there",
+            ),
         );
     }
     outcome
@@ -114,27 +120,37 @@ fn short_name(spec: &str, is_named: bool) -> &str {
     }
 }
 
+/// Sentences about a drive begin with its name, and so do lines.
+fn without_name<'text>(name: &str, sentence: &'text str) -> &'text str {
+    let rest = sentence.strip_prefix(name).unwrap_or(sentence);
+    rest.trim_start_matches([':', ' '])
+}
+
 fn content(about: &str, looked: &Looked) -> Finding {
     match &looked.content {
-        Content::Nothing => {
-            Finding::ok(about, format!("{}, no IMSM metadata", size(looked.size_bytes)))
-        }
+        Content::Nothing => Finding::ok(
+            about,
+            format!("{}, no IMSM metadata", size(looked.size_bytes)),
+        ),
         Content::Array { volumes, drives } => Finding::ok(
             about,
             format!(
                 "{}, in an IMSM array of {} with {} {}",
                 size(looked.size_bytes),
                 count(*drives, "drive"),
-                if volumes.len() == 1 { "volume" } else { "volumes" },
+                if volumes.len() == 1 {
+                    "volume"
+                } else {
+                    "volumes"
+                },
                 volumes.join(", ")
             ),
         ),
-        Content::Spare => {
-            Finding::ok(about, format!("{}, an IMSM spare", size(looked.size_bytes)))
-        }
+        Content::Spare => Finding::ok(about, format!("{}, an IMSM spare", size(looked.size_bytes))),
         Content::Damaged(reason) => {
-            Finding::warning(about, format!("damaged IMSM metadata: {reason}"))
-                .advise("fullstripe examine shows it; the array's other drives may have good copies")
+            Finding::warning(about, format!("damaged IMSM metadata: {reason}")).advise(
+                "fullstripe examine shows it; the array's other drives may have good copies",
+            )
         }
     }
 }
@@ -159,8 +175,11 @@ fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
     }
     if !looked.is_direct {
         findings.push(
-            Finding::note(about, "its file system does no direct I/O; the page cache is used")
-                .advise("ext4 and XFS do direct I/O"),
+            Finding::note(
+                about,
+                "its file system does no direct I/O; the page cache is used",
+            )
+            .advise("ext4 and XFS do direct I/O"),
         );
     }
     findings
@@ -187,7 +206,12 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
             Ok(None) => Content::Nothing,
             Ok(Some(found)) if found.mpb.volumes.is_empty() => Content::Spare,
             Ok(Some(found)) => Content::Array {
-                volumes: found.mpb.volumes.iter().map(|one| one.name.to_string()).collect(),
+                volumes: found
+                    .mpb
+                    .volumes
+                    .iter()
+                    .map(|one| one.name.to_string())
+                    .collect(),
                 drives: found.mpb.disks.len(),
             },
             Err(error) => Content::Damaged(error.to_string()),
@@ -200,7 +224,10 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
 fn is_held(drive: &Drive, path: &Path) -> bool {
     if drive.block_device().is_some() {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        matches!(rustix::fs::open(path, flags, Mode::empty()), Err(Errno::BUSY))
+        matches!(
+            rustix::fs::open(path, flags, Mode::empty()),
+            Err(Errno::BUSY)
+        )
     } else {
         // Gone with the descriptor.
         let operation = FlockOperation::NonBlockingLockShared;

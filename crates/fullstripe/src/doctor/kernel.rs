@@ -1,8 +1,8 @@
 //! The kernel: its version, io_uring, and the modules by which a volume becomes a device.
 
 use super::Machine;
-use super::finding::Finding;
 use super::files::Files;
+use super::finding::Finding;
 use drives::ring::RingMode;
 
 /// Rings can wait with a timeout.
@@ -25,9 +25,13 @@ fn version(files: &Files) -> Finding {
     };
     let what = format!("Linux {release}");
     match parse_version(&release) {
-        None => Finding::note("kernel", format!("{what}, a version that is not understood")),
-        Some(version) if version < KERNEL_MIN => Finding::problem("kernel", what)
-            .advise("use Linux 5.11 or newer, best 6.1 or newer"),
+        None => Finding::note(
+            "kernel",
+            format!("{what}, a version that is not understood"),
+        ),
+        Some(version) if version < KERNEL_MIN => {
+            Finding::problem("kernel", what).advise("use Linux 5.11 or newer, best 6.1 or newer")
+        }
         Some(version) if version < KERNEL_GOOD => Finding::note("kernel", what)
             .advise("Linux 6.1 or newer completes I/O with fewer interrupts"),
         Some(_) => Finding::ok("kernel", what),
@@ -71,7 +75,8 @@ fn ring(machine: &Machine) -> Vec<Finding> {
     } else if report.mode != RingMode::Deferred {
         Finding::note("io_uring", text).advise("Linux 6.1 or newer has deferred completions")
     } else if !report.registered_files {
-        Finding::note("io_uring", text).advise("raise RLIMIT_NOFILE so that files can be registered")
+        Finding::note("io_uring", text)
+            .advise("raise RLIMIT_NOFILE so that files can be registered")
     } else {
         Finding::ok("io_uring", text)
     };

@@ -3,8 +3,8 @@
 use super::Machine;
 use super::files::{Files, parent};
 use super::finding::Finding;
-use crate::commands::words::size;
 use super::granted::Need;
+use crate::commands::words::size;
 
 /// `CAP_IPC_LOCK` of linux/capability.h: no limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;
@@ -72,43 +72,37 @@ fn available(files: &Files, need: Need) -> Option<Finding> {
     })
 }
 
+/// What the limit says counts for `serve` with its defaults; that memory was locked just now, for the
+/// machine as it is.
 fn lockable(machine: &Machine, need: Need) -> Finding {
     let files = &machine.files;
-    let needed = format!(
-        "{} for serve with its defaults, the payload memory again for each more of --shards",
-        size(need.locked_bytes)
-    );
-    let is_free = has_capability(files, CAP_IPC_LOCK);
+    let refused = machine.granted.locked.err();
     let limit = limit(files, "Max locked memory");
+    // Inside a user namespace the capability is shown but counts for nothing, which the answer tells.
+    let is_free = refused.is_none() && has_capability(files, CAP_IPC_LOCK) == Some(true);
     let what = match limit {
-        _ if is_free == Some(true) => "memory may be locked without limit".to_owned(),
+        _ if is_free => "memory may be locked without limit".to_owned(),
         Some(Limit::Unlimited) => "RLIMIT_MEMLOCK is unlimited".to_owned(),
         Some(Limit::Some(bytes)) => format!("RLIMIT_MEMLOCK is {}", size(bytes)),
         None => "RLIMIT_MEMLOCK cannot be read".to_owned(),
     };
-    let is_enough = match limit {
-        _ if is_free == Some(true) => true,
+    let is_high = match limit {
         Some(Limit::Some(bytes)) => bytes >= need.locked_bytes,
-        Some(Limit::Unlimited) => true,
-        None => machine.granted.locked == Ok(true),
+        Some(Limit::Unlimited) | None => true,
     };
-    let refused = machine.granted.locked.err();
-    match (is_enough, refused) {
-        (true, None) => Finding::ok("locked memory", what),
-        (true, Some(errno)) => Finding::warning(
-            "locked memory",
-            format!(
-                "{what}, but {} were refused: {}",
-                size(machine.granted.asked_bytes),
-                std::io::Error::from_raw_os_error(errno)
-            ),
-        )
-        .advise("free memory or raise the limit of the control group"),
-        (false, _) => Finding::warning("locked memory", what).advise(format!(
-            "without locked memory an array may stall when memory is short: LimitMEMLOCK=infinity in \
-             the unit or ulimit -l unlimited ({needed})"
-        )),
+    if refused.is_none() && (is_free || is_high) {
+        return Finding::ok("locked memory", what);
     }
+    let refused = refused.map_or_else(String::new, |errno| {
+        let error = std::io::Error::from_raw_os_error(errno);
+        let asked = size(machine.granted.asked_bytes);
+        format!(", and {asked} could not be locked: {error}")
+    });
+    Finding::warning("locked memory", format!("{what}{refused}")).advise(format!(
+        "an array whose memory is swapped out may stall: LimitMEMLOCK=infinity in the unit or ulimit -l \
+         unlimited; serve locks {} with its defaults, about as much again with each further shard",
+        size(need.locked_bytes)
+    ))
 }
 
 fn has_capability(files: &Files, number: u32) -> Option<bool> {
@@ -149,7 +143,9 @@ fn transparent_huge_pages(machine: &Machine) -> Option<Finding> {
         return Some(
             Finding::note(
                 "huge pages",
-                format!("transparent huge pages are \"{mode}\", so payload memory lies in small pages"),
+                format!(
+                    "transparent huge pages are \"{mode}\", so payload memory lies in small pages"
+                ),
             )
             .advise(format!("echo madvise > {path}")),
         );
@@ -163,12 +159,17 @@ fn transparent_huge_pages(machine: &Machine) -> Option<Finding> {
 /// Reserved pages are lost to everybody who does not ask for them by name, and `serve` does not.
 fn reserved_huge_pages(files: &Files) -> Option<Finding> {
     let page_bytes = meminfo(files, "Hugepagesize")?;
-    let count = files.number("/proc/sys/vm/nr_hugepages").filter(|&n| n > 0)?;
+    let count = files
+        .number("/proc/sys/vm/nr_hugepages")
+        .filter(|&n| n > 0)?;
     let bytes = count.checked_mul(page_bytes)?;
     Some(
         Finding::note(
             "huge pages",
-            format!("{} are reserved as huge pages; serve uses none of them", size(bytes)),
+            format!(
+                "{} are reserved as huge pages; serve uses none of them",
+                size(bytes)
+            ),
         )
         .advise("set vm.nr_hugepages to 0 unless another program wants them"),
     )

@@ -23,8 +23,8 @@ mod processor;
 mod tests;
 mod tools;
 
-use ::drives::spec::{MemberSpec, Target};
 use crate::commands::words::{print_json, print_text};
+use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
 use clap::Args;
 use drives::Look;
@@ -37,8 +37,10 @@ use std::process::ExitCode;
 
 /// Look at this machine: what it offers for arrays, and what to change.
 #[derive(Args, Debug)]
-#[command(after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
-    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem")]
+#[command(
+    after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
+    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem"
+)]
 pub struct DoctorArgs {
     /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
     #[arg(value_name = "DRIVE")]
@@ -108,7 +110,8 @@ fn named_drives(specs: &[String]) -> Result<Vec<Named>> {
 fn bytes_to_ask_for(files: &Files) -> u64 {
     const LITTLE_BYTES: u64 = 2 << 20;
     let need = Need::of_defaults();
-    let is_plenty = memory::available_bytes(files).is_some_and(|bytes| bytes >= 2 * need.locked_bytes);
+    let is_plenty =
+        memory::available_bytes(files).is_some_and(|bytes| bytes >= 2 * need.locked_bytes);
     if is_plenty {
         need.arena_bytes
     } else {

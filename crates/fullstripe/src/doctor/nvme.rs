@@ -3,8 +3,8 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use crate::commands::words::count;
 use super::pci;
+use crate::commands::words::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CLASS: &str = "/sys/class/nvme";
@@ -30,7 +30,7 @@ pub fn check(files: &Files, chosen: Option<&BTreeSet<String>>) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     if chosen.is_none() {
-        findings.extend(pci::hiding_controllers(files));
+        findings.extend(pci::hidden_drives(files));
         if controllers.is_empty() {
             findings.push(
                 Finding::note("NVMe", "no NVMe drive is visible")
@@ -118,11 +118,15 @@ impl Controller {
                 parts.extend(vmd.map(|address| format!("behind VMD {address}")));
             }
             None => {
-                let transport = attribute("transport").unwrap_or_else(|| "an unknown way".to_owned());
+                let transport =
+                    attribute("transport").unwrap_or_else(|| "an unknown way".to_owned());
                 parts.push(format!("reached over {transport}"));
             }
         }
-        parts.extend(self.numa_node(files).map(|node| format!("NUMA node {node}")));
+        parts.extend(
+            self.numa_node(files)
+                .map(|node| format!("NUMA node {node}")),
+        );
         parts.push(match self.namespaces.len() {
             0 => "no namespace".to_owned(),
             _ => self.namespaces.join(", "),
@@ -139,8 +143,11 @@ impl Controller {
             );
         }
         self.namespaces.is_empty().then(|| {
-            Finding::note(&self.name, "the controller has no namespace, so there is no block device")
-                .advise("nvme create-ns and nvme attach-ns make one")
+            Finding::note(
+                &self.name,
+                "the controller has no namespace, so there is no block device",
+            )
+            .advise("nvme create-ns and nvme attach-ns make one")
         })
     }
 }
@@ -160,8 +167,11 @@ fn several_nodes(files: &Files, controllers: &[Controller]) -> Option<Finding> {
         .map(|(node, names)| format!("node {node} has {}", names.join(", ")))
         .collect();
     Some(
-        Finding::note("NUMA", format!("drives sit on {} nodes: {}", nodes.len(), parts.join("; ")))
-            .advise("an array of drives of one node, served under numactl --cpunodebind, is fastest"),
+        Finding::note(
+            "NUMA",
+            format!("drives sit on {} nodes: {}", nodes.len(), parts.join("; ")),
+        )
+        .advise("an array of drives of one node, served under numactl --cpunodebind, is fastest"),
     )
 }
 
@@ -177,7 +187,11 @@ fn several_paths(controllers: &[Controller]) -> Vec<Finding> {
         .map(|(namespace, names)| {
             Finding::note(
                 namespace,
-                format!("{} lead to it: {}", count(names.len(), "path"), names.join(", ")),
+                format!(
+                    "{} lead to it: {}",
+                    count(names.len(), "path"),
+                    names.join(", ")
+                ),
             )
             .advise("mdadm takes no such drive into an IMSM array")
         })

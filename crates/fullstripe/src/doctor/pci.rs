@@ -2,13 +2,17 @@
 
 use super::files::{Files, last_part, parent};
 use super::finding::Finding;
+use crate::commands::words::count;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const INTEL: &str = "0x8086";
+/// Mass storage, non-volatile memory, NVM Express (PCI Code and ID Assignment Specification).
+const NVME_CLASS: &str = "0x010802";
 /// Intel's Volume Management Devices, as in the table of Linux's own driver and in the PCI ID
 /// repository.
 const VMD_DEVICES: [&str; 10] = [
-    "0x201d", "0x28c0", "0x467f", "0x4c3d", "0x7d0b", "0x9a0b", "0xa77f", "0xad0b", "0xb06f", "0xb60b",
+    "0x201d", "0x28c0", "0x467f", "0x4c3d", "0x7d0b", "0x9a0b", "0xa77f", "0xad0b", "0xb06f",
+    "0xb60b",
 ];
 
 /// Speed and width of a link.
@@ -32,10 +36,11 @@ impl Link {
     }
 
     /// Bytes per second in one direction after the line code, in units of 100 MB: 8b/10b below 8 GT/s,
-    /// 128b/130b above (PCI Express Base Specification, "Encoding"; 64 GT/s has no line code to speak of).
+    /// 128b/130b from there on (PCI Express Base Specification, "Encoding").
     fn hundred_megabytes(self) -> u32 {
         let (used, of) = if self.speed < 80 { (8, 10) } else { (128, 130) };
-        self.speed * self.lanes * used / of / 8
+        let bits = self.speed * self.lanes * used;
+        (bits + of * 4) / (of * 8)
     }
 
     fn rate(self) -> String {
@@ -114,37 +119,31 @@ fn is_vmd(files: &Files, folder: &str) -> bool {
         && device.is_some_and(|device| VMD_DEVICES.contains(&device.as_str()))
 }
 
-/// Controllers by which firmware puts drives out of the sight of ordinary drivers.
-pub fn hiding_controllers(files: &Files) -> Vec<Finding> {
+/// What keeps drives out of the sight of the NVMe driver.
+pub fn hidden_drives(files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let (mut in_use, mut without_driver) = (Vec::new(), Vec::new());
+    let (mut vmd_in_use, mut vmd_without_driver) = (Vec::new(), Vec::new());
     for address in files.list(DEVICES) {
         let folder = format!("{DEVICES}/{address}");
-        if is_vmd(files, &folder) {
-            let driver = files.real(&format!("{folder}/driver"));
-            let is_driven = driver.is_some_and(|driver| last_part(&driver) == "vmd");
-            let list = if is_driven { &mut in_use } else { &mut without_driver };
-            list.push(address.clone());
-        }
-        let remapped = files.number(&format!("{folder}/remapped_nvme")).unwrap_or(0);
-        if remapped > 0 {
-            findings.push(
-                Finding::warning(
-                    "firmware",
-                    format!("the SATA controller {address} hides {remapped} NVMe drives (RST remapping)"),
-                )
-                .advise("set the SATA mode to AHCI in the firmware's setup"),
-            );
+        let driver = files.real(&format!("{folder}/driver"));
+        let driver = driver.as_deref().map(last_part);
+        if !is_vmd(files, &folder) {
+            findings.extend(remapped(files, &address, &folder));
+            findings.extend(taken(files, &address, &folder, driver));
+        } else if driver == Some("vmd") {
+            vmd_in_use.push(address);
+        } else {
+            vmd_without_driver.push(address);
         }
     }
-    if !in_use.is_empty() {
-        let what = format!("controllers in use: {}", in_use.join(", "));
+    if !vmd_in_use.is_empty() {
+        let what = format!("controllers in use: {}", vmd_in_use.join(", "));
         findings.push(Finding::ok("VMD", what));
     }
-    if !without_driver.is_empty() {
+    if !vmd_without_driver.is_empty() {
         let what = format!(
             "{} without the vmd driver: drives behind cannot be seen",
-            without_driver.join(", ")
+            vmd_without_driver.join(", ")
         );
         findings.push(
             Finding::warning("VMD", what)
@@ -152,6 +151,33 @@ pub fn hiding_controllers(files: &Files) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// Firmware in RAID mode shows NVMe drives through the registers of a SATA controller.
+fn remapped(files: &Files, address: &str, folder: &str) -> Option<Finding> {
+    let number = files.number(&format!("{folder}/remapped_nvme"))?;
+    (number > 0).then(|| {
+        let drives = count(number as usize, "NVMe drive");
+        let what = format!("the SATA controller {address} hides {drives} (RST remapping)");
+        Finding::warning("firmware", what)
+            .advise("set the SATA mode to AHCI in the firmware's setup")
+    })
+}
+
+/// NVMe drives with another driver or none, like those that were given to a virtual machine.
+fn taken(files: &Files, address: &str, folder: &str, driver: Option<&str>) -> Option<Finding> {
+    let class = files.text(&format!("{folder}/class"))?;
+    if class != NVME_CLASS || driver == Some("nvme") {
+        return None;
+    }
+    let what = format!(
+        "{address} has {}, so it is no block device",
+        driver.map_or_else(
+            || "no driver".to_owned(),
+            |name| format!("the driver {name}")
+        )
+    );
+    Some(Finding::note("NVMe", what).advise("bind it to the driver nvme if it is for an array"))
 }
 
 #[cfg(test)]
@@ -173,6 +199,6 @@ mod tests {
         let rate = |speed, lanes| Link { speed, lanes }.rate();
         assert_eq!(rate(80, 4), "3.9 GB/s");
         assert_eq!(rate(50, 2), "1.0 GB/s");
-        assert_eq!(rate(160, 4), "7.8 GB/s");
+        assert_eq!(rate(160, 4), "7.9 GB/s");
     }
 }

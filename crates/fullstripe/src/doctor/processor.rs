@@ -20,8 +20,9 @@ fn parity(instructions: &str) -> Finding {
     if instructions == "AVX2" {
         Finding::ok("processor", what)
     } else {
-        Finding::note("processor", what)
-            .advise("processors with AVX2 are faster; in a virtual machine, pass the host's model on")
+        Finding::note("processor", what).advise(
+            "processors with AVX2 are faster; in a virtual machine, pass the host's model on",
+        )
     }
 }
 
@@ -48,8 +49,11 @@ fn cores(files: &Files) -> Vec<Finding> {
         count(nodes as usize, "NUMA node")
     );
     vec![if allowed < online {
-        Finding::note("cores", format!("{what}, of which this process may use {allowed}"))
-            .advise("give serve no more --shards than that")
+        Finding::note(
+            "cores",
+            format!("{what}, of which this process may use {allowed}"),
+        )
+        .advise("give serve no more --shards than that")
     } else if online == 1 {
         Finding::note("cores", what).advise("serve, its clients and interrupts share one processor")
     } else {
@@ -78,10 +82,14 @@ fn governor(files: &Files) -> Option<Finding> {
         return None;
     }
     let names: Vec<&str> = governors.keys().map(String::as_str).collect();
-    let what = format!("the frequency governor is {}", names.join(" and "));
+    let what = format!("frequency governor {}", names.join(" and "));
     let advice = "cpupower frequency-set -g performance";
     Some(if is_lowest {
-        Finding::warning("cores", format!("{what}, which stays at the lowest frequency")).advise(advice)
+        Finding::warning(
+            "cores",
+            format!("{what}: powersave stays at the lowest frequency"),
+        )
+        .advise(advice)
     } else if names == ["performance"] {
         Finding::ok("cores", what)
     } else {

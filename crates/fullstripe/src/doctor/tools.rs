@@ -7,8 +7,14 @@ const TOOLS: [(&str, &str); 5] = [
     ("fio", "measures drives and volumes"),
     ("nbd-client", "makes a volume a device /dev/nbdN"),
     ("nbdcopy", "copies volumes from and to files"),
-    ("nbdkit", "serves files and test patterns by NBD, to compare with"),
-    ("mdadm", "reads and assembles the same arrays with the kernel's md"),
+    (
+        "nbdkit",
+        "serves files and test patterns by NBD, to compare with",
+    ),
+    (
+        "mdadm",
+        "reads and assembles the same arrays with the kernel's md",
+    ),
 ];
 
 /// Which of the programs lie in one of `folders`.

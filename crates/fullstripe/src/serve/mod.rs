@@ -10,8 +10,8 @@ pub mod nbd;
 pub mod runtime;
 pub mod status;
 
-use crate::api::socket_path::SocketPath;
 use crate::api::schema::SpareRequest;
+use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::commands::exit_codes;
 use crate::container::assemble::{Container, assemble};
@@ -100,9 +100,11 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
         _ => {
             let spin_us: Option<u64> = text.strip_prefix("hybrid:").and_then(|us| us.parse().ok());
             let spin_us = spin_us.filter(|us| *us <= 1_000_000);
-            spin_us.map(|us| Wait::Hybrid { spin_ns: us * 1000 }).ok_or_else(|| {
-                format!("\"{text}\" is no mode; write sleep, spin or hybrid:MICROSECONDS")
-            })
+            spin_us
+                .map(|us| Wait::Hybrid { spin_ns: us * 1000 })
+                .ok_or_else(|| {
+                    format!("\"{text}\" is no mode; write sleep, spin or hybrid:MICROSECONDS")
+                })
         }
     }
 }
@@ -125,7 +127,12 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
     let drives = probe_all(&args.drives, Access::Exclusive)?;
     let container = assemble(drives, start, args.read_only)
         .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
-    for note in container.members.iter().flat_map(|probed| probed.drive.notes()).chain(&container.notes) {
+    for note in container
+        .members
+        .iter()
+        .flat_map(|probed| probed.drive.notes())
+        .chain(&container.notes)
+    {
         eprintln!("fullstripe: {note}");
     }
     let addresses = addresses(args);
@@ -136,13 +143,18 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
 
 fn run_options(args: &ServeArgs) -> Result<RunOptions> {
     let size = |what: &str, text: &str| {
-        parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
+        parse_size(text)
+            .with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
     };
     let payload_bytes = size("--memory", &args.memory)?;
     if !(8 << 20..=1 << 40).contains(&payload_bytes) {
         bail!("--memory cannot be {}; give at least 8m", args.memory);
     }
-    let rate = if args.rate == "0" { 0 } else { size("--rate", &args.rate)? };
+    let rate = if args.rate == "0" {
+        0
+    } else {
+        size("--rate", &args.rate)?
+    };
     let seconds = |count: u64| engine::units::Nanos(count * engine::units::Nanos::SECOND.0);
     Ok(RunOptions {
         shards: args.shards,
@@ -176,21 +188,36 @@ fn serve(
     let names = container.volume_names.clone();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &names, share)?;
-    let listening: Vec<Listening> =
-        addresses.iter().map(|address| nbd::listen(address, args.listen)).collect::<Result<_>>()?;
-    let uris = names.iter().flat_map(|name| listening.iter().map(move |one| one.uri(name))).collect();
+    let listening: Vec<Listening> = addresses
+        .iter()
+        .map(|address| nbd::listen(address, args.listen))
+        .collect::<Result<_>>()?;
+    let uris = names
+        .iter()
+        .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
+        .collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
     let spares = Arc::new(Spares::of(&container));
     let events = EventLog::new();
-    let hook = args.on_event.as_deref().map(Hook::new).transpose()?.map(Arc::new);
+    let hook = args
+        .on_event
+        .as_deref()
+        .map(Hook::new)
+        .transpose()?
+        .map(Arc::new);
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
-    let runtime = Runtime::start(container, options, nbd::ports(exports, peers.clone()), move |event| {
-        announce(&event, json);
-        if let Some(hook) = &calls {
-            hook.tell(&event);
-        }
-        log.add(event);
-    })?;
+    let runtime = Runtime::start(
+        container,
+        options,
+        nbd::ports(exports, peers.clone()),
+        move |event| {
+            announce(&event, json);
+            if let Some(hook) = &calls {
+                hook.tell(&event);
+            }
+            log.add(event);
+        },
+    )?;
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
@@ -206,8 +233,13 @@ fn serve(
         hook: hook.clone(),
     })?;
     for drive in &args.spare {
-        let request = SpareRequest { drive: drive.clone(), force: false };
-        spares.add(&shared, &request).map_err(|error| anyhow!("--spare {drive}: {error}"))?;
+        let request = SpareRequest {
+            drive: drive.clone(),
+            force: false,
+        };
+        spares
+            .add(&shared, &request)
+            .map_err(|error| anyhow!("--spare {drive}: {error}"))?;
     }
     nbd::start_listening(&shared, listening);
     ready(&shared, json)?;
@@ -268,7 +300,9 @@ fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
 /// Returns at SIGTERM, SIGINT, or when the API asks for the end.
 fn wait_for_end(mut stopped: tokio::sync::watch::Receiver<bool>) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -36,10 +36,16 @@ impl FromStr for Address {
             return Ok(Address::Unix(PathBuf::from(path)));
         }
         if let Some(host) = text.strip_prefix("tcp:") {
-            let whole = if host.contains(':') { host.to_owned() } else { format!("{host}:10809") };
+            let whole = if host.contains(':') {
+                host.to_owned()
+            } else {
+                format!("{host}:10809")
+            };
             return Ok(Address::Tcp(whole));
         }
-        Err(format!("\"{text}\" is no address; write unix:PATH or tcp:HOST[:PORT]"))
+        Err(format!(
+            "\"{text}\" is no address; write unix:PATH or tcp:HOST[:PORT]"
+        ))
     }
 }
 
@@ -66,7 +72,10 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
         Address::Unix(path) => {
             let socket = listen_unix(path)?;
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            Ok(Listening { socket: socket.into(), address: Bound::Unix(path) })
+            Ok(Listening {
+                socket: socket.into(),
+                address: Bound::Unix(path),
+            })
         }
         Address::Tcp(host) => {
             let address = host
@@ -75,11 +84,17 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
                 .next()
                 .with_context(|| format!("{host} has no address"))?;
             if !address.ip().is_loopback() && !anyone {
-                bail!("{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it");
+                bail!(
+                    "{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it"
+                );
             }
-            let socket = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+            let socket = TcpListener::bind(address)
+                .with_context(|| format!("cannot listen on {address}"))?;
             let address = socket.local_addr().unwrap_or(address);
-            Ok(Listening { socket: socket.into(), address: Bound::Tcp(address) })
+            Ok(Listening {
+                socket: socket.into(),
+                address: Bound::Tcp(address),
+            })
         }
     }
 }
@@ -91,17 +106,28 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
 pub fn listen_unix(path: &Path) -> Result<UnixListener> {
     if let Ok(found) = std::fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
-            bail!("{} exists and is not a socket; name another path", path.display());
+            bail!(
+                "{} exists and is not a socket; name another path",
+                path.display()
+            );
         }
         if UnixStream::connect(path).is_ok() {
-            bail!("another process answers at {}; stop it or name another path", path.display());
+            bail!(
+                "another process answers at {}; stop it or name another path",
+                path.display()
+            );
         }
         std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
     }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let socket = UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    let socket =
+        UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .with_context(|| format!("cannot protect {}", path.display()))?;
     Ok(socket)
@@ -154,7 +180,9 @@ pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<
             },
         }
     };
-    Ok(ExportList::new(record.volumes.iter().zip(names).map(export).collect())?)
+    Ok(ExportList::new(
+        record.volumes.iter().zip(names).map(export).collect(),
+    )?)
 }
 
 /// A factory of ports for [`super::runtime::Runtime::start`]. Listeners are given to shard 0's port later,
@@ -163,7 +191,9 @@ pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<
 pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
-        let volumes = (0..exports.as_slice().len()).map(|at| VolumeId(at as u8)).collect();
+        let volumes = (0..exports.as_slice().len())
+            .map(|at| VolumeId(at as u8))
+            .collect();
         let peers = peers.clone();
         // The mailboxes of all shards are known only once all of them exist.
         let mut route = None;
@@ -173,7 +203,9 @@ pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePor
             pool,
             listeners: Vec::new(),
             route: Box::new(move |socket| {
-                route.get_or_insert_with(|| round_robin(lock(&peers).clone(), shard.0 as usize))(socket)
+                route.get_or_insert_with(|| round_robin(lock(&peers).clone(), shard.0 as usize))(
+                    socket,
+                )
             }),
             on_problem: Box::new(|problem| eprintln!("fullstripe: {problem}")),
             limits: NbdLimits::default(),

@@ -18,7 +18,10 @@ impl Bed {
     /// `count` sparse files of `size_bytes`, named `d0`, `d1`, ….
     pub fn new(count: usize, size_bytes: u64) -> Bed {
         let folder = TempDir::with_prefix("fullstripe-e2e-").expect("a temporary folder");
-        let mut bed = Bed { folder, drives: Vec::new() };
+        let mut bed = Bed {
+            folder,
+            drives: Vec::new(),
+        };
         for at in 0..count {
             let path = bed.file(&format!("d{at}"), size_bytes);
             bed.drives.push(path);
@@ -34,7 +37,9 @@ impl Bed {
     /// A new sparse file in the folder.
     pub fn file(&self, name: &str, size_bytes: u64) -> PathBuf {
         let path = self.path(name);
-        File::create(&path).and_then(|file| file.set_len(size_bytes)).expect("room for a file");
+        File::create(&path)
+            .and_then(|file| file.set_len(size_bytes))
+            .expect("room for a file");
         path
     }
 
@@ -63,7 +68,9 @@ impl Bed {
         let mut command = tied(Path::new(env!("CARGO_BIN_EXE_fullstripe")));
         command.args(arguments).current_dir(self.folder.path());
         // What an operation keeps for undoing itself belongs to this test alone.
-        command.env("XDG_STATE_HOME", self.folder.path()).env("HOME", self.folder.path());
+        command
+            .env("XDG_STATE_HOME", self.folder.path())
+            .env("HOME", self.folder.path());
         command
     }
 
@@ -86,16 +93,32 @@ impl Bed {
         Starting::new(self, members)
     }
 
+    /// Waits until the kernel has let go of the drives of a process that was killed, which it does when
+    /// the last I/O of that process is done.
+    pub fn wait_released(&self) {
+        for path in &self.drives {
+            let file = File::open(path).expect("the drive is there");
+            file.lock().expect("it can be locked");
+        }
+    }
+
     /// Overwrites a stretch of a drive with `byte`, behind everyone's back.
     pub fn scribble(&self, at: usize, offset_bytes: u64, length_bytes: usize, byte: u8) {
-        let file = OpenOptions::new().write(true).open(&self.drives[at]).expect("the drive is there");
-        file.write_all_at(&vec![byte; length_bytes], offset_bytes).expect("it can be written");
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&self.drives[at])
+            .expect("the drive is there");
+        file.write_all_at(&vec![byte; length_bytes], offset_bytes)
+            .expect("it can be written");
         file.sync_all().expect("it can be flushed");
     }
 
     /// Changes the length of a drive's file.
     pub fn set_length(&self, at: usize, size_bytes: u64) {
-        let file = OpenOptions::new().write(true).open(&self.drives[at]).expect("the drive is there");
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&self.drives[at])
+            .expect("the drive is there");
         file.set_len(size_bytes).expect("its length can be changed");
     }
 }

@@ -47,8 +47,15 @@ impl FaultyDrive {
         std::fs::create_dir_all(place).expect("a folder for the drive");
         let socket = place.join("socket");
         let listener = UnixListener::bind(&socket).expect("a socket");
-        let file = OpenOptions::new().read(true).write(true).open(backing).expect("its backing");
-        let shared = Arc::new(Shared { faults: Mutex::default(), changed: Condvar::new() });
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(backing)
+            .expect("its backing");
+        let shared = Arc::new(Shared {
+            faults: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let serving = shared.clone();
         std::thread::spawn(move || {
             // nbdfuse connects once, and again when it is told to by its own options only.
@@ -60,7 +67,11 @@ impl FaultyDrive {
         });
         let fuse = Fuse::new(&format!("nbd+unix:///?socket={}", socket.display()), place);
         let file = fuse.file().to_owned();
-        FaultyDrive { shared, fuse: Some(fuse), file }
+        FaultyDrive {
+            shared,
+            fuse: Some(fuse),
+            file,
+        }
     }
 
     /// The drive as a file.

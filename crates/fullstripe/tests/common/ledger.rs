@@ -92,7 +92,8 @@ impl Ledger {
                 errors: load.errors.clone(),
             };
             let stop = load.stop.clone();
-            load.threads.push(std::thread::spawn(move || worker.run(&stop)));
+            load.threads
+                .push(std::thread::spawn(move || worker.run(&stop)));
         }
         load
     }
@@ -106,7 +107,9 @@ impl Ledger {
             let count = step.min(sectors - first);
             let version = self.take_version();
             let data = self.content(first, count, version);
-            client.write(at(first), &data).expect("the volume takes writes");
+            client
+                .write(at(first), &data)
+                .expect("the volume takes writes");
             self.acknowledged[first..first + count].fill(version);
         }
     }
@@ -114,7 +117,10 @@ impl Ledger {
     /// Reads the whole volume and compares. Afterwards nothing is in doubt any more.
     #[track_caller]
     pub fn verify(&mut self, client: &mut Client) {
-        assert_eq!(client.size_bytes as usize / SECTOR_BYTES, self.acknowledged.len());
+        assert_eq!(
+            client.size_bytes as usize / SECTOR_BYTES,
+            self.acknowledged.len()
+        );
         let sectors = self.acknowledged.len();
         let step = VERIFY_BYTES as usize / SECTOR_BYTES;
         for first in (0..sectors).step_by(step) {
@@ -132,7 +138,10 @@ impl Ledger {
 
     /// Sectors that were ever written.
     pub fn written(&self) -> usize {
-        self.acknowledged.iter().filter(|version| **version != ZEROS).count()
+        self.acknowledged
+            .iter()
+            .filter(|version| **version != ZEROS)
+            .count()
     }
 
     fn check(&self, first: usize, data: &[u8]) {
@@ -148,7 +157,11 @@ impl Ledger {
 
     fn report(&self, sector: usize, bytes: &[u8]) -> ! {
         let (sure, doubt) = (self.acknowledged[sector], self.in_doubt[sector]);
-        let doubt = if doubt == NO_DOUBT { "none".to_owned() } else { doubt.to_string() };
+        let doubt = if doubt == NO_DOUBT {
+            "none".to_owned()
+        } else {
+            doubt.to_string()
+        };
         let number = u64::from_le_bytes(bytes[..8].try_into().expect("8"));
         let found = self.version_of(bytes);
         let whole = found != ZEROS && bytes == self.content(number as usize, 1, found);
@@ -156,7 +169,11 @@ impl Ledger {
             "seed {}: sector {sector} must be of version {sure} (in doubt: {doubt}), but holds \
              version {found} of sector {number} ({}), of {} sectors, newest version {}",
             self.seed,
-            if whole { "whole" } else { "not as written, or zeros" },
+            if whole {
+                "whole"
+            } else {
+                "not as written, or zeros"
+            },
             self.acknowledged.len(),
             self.next_version - 1,
         );
@@ -175,7 +192,9 @@ impl Ledger {
         for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
             let mut state = (sector as u64 ^ (u64::from(version) << 32) ^ self.seed) | 1;
             for word in bytes.chunks_exact_mut(8) {
-                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                state = state
+                    .wrapping_mul(0x5851_F42D_4C95_7F2D)
+                    .wrapping_add(0x1405_7B7E_F767_814F);
                 word.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
             }
             bytes[..8].copy_from_slice(&(sector as u64).to_le_bytes());
@@ -213,7 +232,11 @@ impl Ledger {
         let places = (self.acknowledged.len() - count) / grain;
         let first = self.below(places) * grain;
         let range = first..first + count;
-        if self.busy.iter().any(|other| other.start < range.end && range.start < other.end) {
+        if self
+            .busy
+            .iter()
+            .any(|other| other.start < range.end && range.start < other.end)
+        {
             return None;
         }
         let version = match kind.0 {
@@ -221,7 +244,12 @@ impl Ledger {
             _ => ZEROS,
         };
         self.busy.push(range);
-        Some(Request { kind, first, count, version })
+        Some(Request {
+            kind,
+            first,
+            count,
+            version,
+        })
     }
 
     /// A request has been answered with success.
@@ -240,7 +268,10 @@ impl Ledger {
         self.busy.retain(|other| *other != range);
         if matches!(request.kind.0, nbd::WRITE | nbd::WRITE_ZEROES) {
             for sector in range {
-                assert_eq!(self.in_doubt[sector], NO_DOUBT, "verify before the next load");
+                assert_eq!(
+                    self.in_doubt[sector], NO_DOUBT,
+                    "verify before the next load"
+                );
                 self.in_doubt[sector] = request.version;
             }
         }
@@ -268,8 +299,14 @@ impl Load {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
         while self.acknowledged() < wanted {
             let done = self.acknowledged();
-            assert!(std::time::Instant::now() < deadline, "only {done} of {wanted} in {seconds} s");
-            assert!(self.threads.iter().any(|thread| !thread.is_finished()), "no client is left");
+            assert!(
+                std::time::Instant::now() < deadline,
+                "only {done} of {wanted} in {seconds} s"
+            );
+            assert!(
+                self.threads.iter().any(|thread| !thread.is_finished()),
+                "no client is left"
+            );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -294,7 +331,10 @@ impl Load {
         }
         let ledger = Arc::into_inner(self.ledger).expect("the threads have ended");
         let errors = self.errors.load(Ordering::Relaxed);
-        (ledger.into_inner().unwrap_or_else(PoisonError::into_inner), errors)
+        (
+            ledger.into_inner().unwrap_or_else(PoisonError::into_inner),
+            errors,
+        )
     }
 }
 
@@ -336,13 +376,19 @@ impl Worker {
     /// Sends one request; false when it would overlap another one.
     fn send(&mut self) -> std::io::Result<bool> {
         let mut ledger = hold(&self.ledger);
-        let Some(request) = ledger.choose(self.mix) else { return Ok(false) };
+        let Some(request) = ledger.choose(self.mix) else {
+            return Ok(false);
+        };
         let writes = request.kind.0 == nbd::WRITE;
         let count = if writes { request.count } else { 0 };
         let data = ledger.content(request.first, count, request.version);
         drop(ledger);
         let length = (request.count * SECTOR_BYTES) as u32;
-        let offset = if request.count == 0 { 0 } else { at(request.first) };
+        let offset = if request.count == 0 {
+            0
+        } else {
+            at(request.first)
+        };
         match self.client.submit(request.kind, offset, length, &data) {
             Ok(cookie) => {
                 self.in_flight.insert(cookie, request);
@@ -359,7 +405,10 @@ impl Worker {
 
     /// Takes a reply; false when it is an error.
     fn take(&mut self, reply: nbd::Reply) -> bool {
-        let request = self.in_flight.remove(&reply.cookie).expect("a reply to a request of ours");
+        let request = self
+            .in_flight
+            .remove(&reply.cookie)
+            .expect("a reply to a request of ours");
         let mut ledger = hold(&self.ledger);
         if reply.error != 0 {
             ledger.failed(request);

@@ -25,7 +25,9 @@ impl Loop {
         let mut command = tool("losetup");
         command.args(["--find", "--show"]).args(options).arg(file);
         let said = run(&mut command, 20).ok();
-        Loop { device: PathBuf::from(said.out.trim()) }
+        Loop {
+            device: PathBuf::from(said.out.trim()),
+        }
     }
 
     /// The device.
@@ -56,7 +58,9 @@ impl Mount {
     pub fn new(options: &[&str], place: &Path) -> Mount {
         std::fs::create_dir_all(place).expect("a folder to mount at");
         run(tool("mount").args(options).arg(place), 30).ok();
-        Mount { place: place.to_owned() }
+        Mount {
+            place: place.to_owned(),
+        }
     }
 
     /// Where it is mounted.
@@ -94,7 +98,10 @@ impl Fuse {
         let mut process = Guarded::start(tool("nbdfuse").arg(&file).arg(uri));
         let deadline = Instant::now() + Duration::from_secs(20);
         while std::fs::metadata(&file).map_or(0, |found| found.len()) == 0 {
-            assert!(process.runs() && Instant::now() < deadline, "nbdfuse does not serve {uri}");
+            assert!(
+                process.runs() && Instant::now() < deadline,
+                "nbdfuse does not serve {uri}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         Fuse { process, file }

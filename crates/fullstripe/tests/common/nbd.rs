@@ -84,10 +84,19 @@ impl Client {
                     size_bytes = u64::from_be_bytes(data[2..10].try_into().expect("8"));
                 }
                 REPLY_INFO => {}
-                _ => return Err(io::Error::other(String::from_utf8_lossy(&data).into_owned())),
+                _ => {
+                    return Err(io::Error::other(
+                        String::from_utf8_lossy(&data).into_owned(),
+                    ));
+                }
             }
         }
-        Ok(Client { stream, size_bytes, next_cookie: 1, reads: HashMap::new() })
+        Ok(Client {
+            stream,
+            size_bytes,
+            next_cookie: 1,
+            reads: HashMap::new(),
+        })
     }
 
     /// Sends a request without waiting; returns its cookie.
@@ -125,23 +134,43 @@ impl Client {
         let mut header = [0; 16];
         self.stream.read_exact(&mut header)?;
         let field = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("4"));
-        assert_eq!(field(0), SIMPLE_REPLY_MAGIC, "the server's stream is out of step");
-        let (error, cookie) = (field(4), u64::from_be_bytes(header[8..].try_into().expect("8")));
-        let length_bytes = self.reads.remove(&cookie).filter(|_| error == 0).unwrap_or(0);
+        assert_eq!(
+            field(0),
+            SIMPLE_REPLY_MAGIC,
+            "the server's stream is out of step"
+        );
+        let (error, cookie) = (
+            field(4),
+            u64::from_be_bytes(header[8..].try_into().expect("8")),
+        );
+        let length_bytes = self
+            .reads
+            .remove(&cookie)
+            .filter(|_| error == 0)
+            .unwrap_or(0);
         let mut data = vec![0; length_bytes as usize];
         self.stream.read_exact(&mut data)?;
-        Ok(Reply { cookie, error, data })
+        Ok(Reply {
+            cookie,
+            error,
+            data,
+        })
     }
 
     fn ask(&mut self, command: (u16, u16), offset: u64, length: u32, payload: &[u8]) -> Reply {
-        self.submit(command, offset, length, payload).expect("the server takes requests");
+        self.submit(command, offset, length, payload)
+            .expect("the server takes requests");
         self.receive().expect("the server answers")
     }
 
     /// Reads; `Err` carries the protocol's error number.
     pub fn read(&mut self, offset_bytes: u64, length_bytes: u32) -> Result<Vec<u8>, u32> {
         let reply = self.ask((READ, 0), offset_bytes, length_bytes, &[]);
-        if reply.error == 0 { Ok(reply.data) } else { Err(reply.error) }
+        if reply.error == 0 {
+            Ok(reply.data)
+        } else {
+            Err(reply.error)
+        }
     }
 
     /// Writes; `Err` carries the protocol's error number.
@@ -163,7 +192,11 @@ impl Client {
         payload: &[u8],
     ) -> Result<(), u32> {
         let reply = self.ask(command, offset_bytes, length_bytes, payload);
-        if reply.error == 0 { Ok(()) } else { Err(reply.error) }
+        if reply.error == 0 {
+            Ok(())
+        } else {
+            Err(reply.error)
+        }
     }
 
     /// Sends no more, but still reads.

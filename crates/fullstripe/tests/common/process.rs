@@ -42,7 +42,8 @@ pub fn tool(name: &str) -> Command {
 
 /// A command line of the program at `path`, which the kernel ends when the thread that starts it ends.
 pub fn tied(path: &Path) -> Command {
-    let setpriv = find("setpriv").expect("setpriv is missing; apt-get install util-linux brings it");
+    let setpriv =
+        find("setpriv").expect("setpriv is missing; apt-get install util-linux brings it");
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(path);
     command
@@ -90,8 +91,15 @@ impl Said {
 
 impl std::fmt::Display for Said {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Said { command, status, .. } = self;
-        write!(out, "{command}: {status}\n{}\n{}", self.out.trim(), self.err.trim())
+        let Said {
+            command, status, ..
+        } = self;
+        write!(
+            out,
+            "{command}: {status}\n{}\n{}",
+            self.out.trim(),
+            self.err.trim()
+        )
     }
 }
 
@@ -109,8 +117,13 @@ impl Guarded {
     /// It cannot be started.
     pub fn start(command: &mut Command) -> Guarded {
         let text = format!("{command:?}");
-        let child = command.spawn().unwrap_or_else(|error| panic!("{text}: {error}"));
-        Guarded { child, command: text }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        Guarded {
+            child,
+            command: text,
+        }
     }
 
     /// The process itself.
@@ -168,11 +181,19 @@ fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
 /// Runs `command` to its end, which has to come within `seconds`.
 #[track_caller]
 pub fn run(command: &mut Command, seconds: u64) -> Said {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut guarded = Guarded::start(command);
     let out = collect(guarded.child.stdout.take().expect("it is piped"));
     let err = collect(guarded.child.stderr.take().expect("it is piped"));
     let status = guarded.wait(Duration::from_secs(seconds));
     let text = |thread: JoinHandle<String>| thread.join().expect("the reader does not panic");
-    Said { command: guarded.command.clone(), status, out: text(out), err: text(err) }
+    Said {
+        command: guarded.command.clone(),
+        status,
+        out: text(out),
+        err: text(err),
+    }
 }

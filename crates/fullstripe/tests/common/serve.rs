@@ -35,8 +35,17 @@ impl<'a> Starting<'a> {
         let nbd = bed.path(&format!("nbd{number}"));
         let socket = bed.path(&format!("api{number}"));
         let mut command = bed.fullstripe(&["serve", "--json", "--memory", "48m", "--nbd"]);
-        command.arg(format!("unix:{}", nbd.display())).arg("--socket").arg(&socket).args(members);
-        Starting { bed, command, nbd, socket }
+        command
+            .arg(format!("unix:{}", nbd.display()))
+            .arg("--socket")
+            .arg(&socket)
+            .args(members);
+        Starting {
+            bed,
+            command,
+            nbd,
+            socket,
+        }
     }
 
     /// Adds an option.
@@ -48,25 +57,60 @@ impl<'a> Starting<'a> {
     /// Starts it and waits until it serves.
     #[track_caller]
     pub fn start(self) -> Server<'a> {
-        let Starting { bed, mut command, nbd, socket } = self;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Starting {
+            bed,
+            mut command,
+            nbd,
+            socket,
+        } = self;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut process = Guarded::start(&mut command);
         let heard = Arc::new(Heard::default());
-        listen(heard.clone(), process.child().stdout.take().expect("it is piped"), Heard::add_line);
-        listen(heard.clone(), process.child().stderr.take().expect("it is piped"), Heard::add_words);
+        listen(
+            heard.clone(),
+            process.child().stdout.take().expect("it is piped"),
+            Heard::add_line,
+        );
+        listen(
+            heard.clone(),
+            process.child().stderr.take().expect("it is piped"),
+            Heard::add_words,
+        );
         let at_start = heard.wait(READY_WITHIN, |state| state.ready.clone());
         let at_start = at_start.unwrap_or_else(|| {
-            panic!("it does not start to serve (it runs: {}): {}", process.runs(), heard.words())
+            panic!(
+                "it does not start to serve (it runs: {}): {}",
+                process.runs(),
+                heard.words()
+            )
         });
-        Server { bed, process, heard, nbd, socket, at_start }
+        Server {
+            bed,
+            process,
+            heard,
+            nbd,
+            socket,
+            at_start,
+        }
     }
 
     /// Starts it and expects a refusal that contains `words`.
     #[track_caller]
     pub fn refused(mut self, words: &str) -> Said {
         let said = run(&mut self.command, 40).refused(words);
-        let sentences = said.err.lines().filter(|line| line.starts_with("fullstripe: ")).count();
-        assert_eq!(sentences, said.err.lines().count(), "only whole sentences: {said}");
+        let sentences = said
+            .err
+            .lines()
+            .filter(|line| line.starts_with("fullstripe: "))
+            .count();
+        assert_eq!(
+            sentences,
+            said.err.lines().count(),
+            "only whole sentences: {said}"
+        );
         said
     }
 }
@@ -83,7 +127,8 @@ struct State {
     ready: Option<Value>,
     events: Vec<Value>,
     words: String,
-    ended: bool,
+    /// Of its two streams.
+    ended: usize,
 }
 
 impl Heard {
@@ -115,7 +160,7 @@ impl Heard {
             let left = deadline.saturating_duration_since(Instant::now());
             match found(&state) {
                 Some(value) => return Some(value),
-                None if left.is_zero() || state.ended => return None,
+                None if left.is_zero() || state.ended == 2 => return None,
                 None => state = self.changed.wait_timeout(state, left).expect("no panic").0,
             }
         }
@@ -127,7 +172,7 @@ fn listen(heard: Arc<Heard>, from: impl Read + Send + 'static, add: fn(&Heard, &
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             add(&heard, &line);
         }
-        heard.state.lock().expect("no holder panics").ended = true;
+        heard.state.lock().expect("no holder panics").ended += 1;
         heard.changed.notify_all();
     });
 }
@@ -186,7 +231,10 @@ impl Server<'_> {
     /// The state of the volume with this number: `optimal`, `degraded`, ….
     #[track_caller]
     pub fn volume_state(&self, volume: usize) -> String {
-        self.status()["volumes"][volume]["state"].as_str().unwrap_or_default().to_owned()
+        self.status()["volumes"][volume]["state"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Asks for the status until it is as wanted.
@@ -199,7 +247,11 @@ impl Server<'_> {
                 return status;
             }
             let (runs, words) = (Instant::now() < deadline, self.words());
-            assert!(runs, "not {what} within {seconds} s: {status:#}\n{:#?}\n{words}", self.events());
+            assert!(
+                runs,
+                "not {what} within {seconds} s: {status:#}\n{:#?}\n{words}",
+                self.events()
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -209,7 +261,9 @@ impl Server<'_> {
     pub fn wait_optimal(&self, seconds: u64) -> Value {
         self.wait_status("optimal", seconds, |status| {
             let volumes = status["volumes"].as_array().expect("a list of volumes");
-            volumes.iter().all(|volume| volume["state"] == "optimal" && volume["job"].is_null())
+            volumes
+                .iter()
+                .all(|volume| volume["state"] == "optimal" && volume["job"].is_null())
         })
     }
 
@@ -224,7 +278,10 @@ impl Server<'_> {
     pub fn wait_events(&self, kind: &str, words: &str, count: usize, seconds: u64) -> Vec<Value> {
         let text = |event: &Value| event["text"].as_str().unwrap_or_default().contains(words);
         let found = self.heard.wait(Duration::from_secs(seconds), |state| {
-            let matching = state.events.iter().filter(|event| event["kind"] == kind && text(event));
+            let matching = state
+                .events
+                .iter()
+                .filter(|event| event["kind"] == kind && text(event));
             let matching: Vec<Value> = matching.cloned().collect();
             (matching.len() >= count).then_some(matching)
         });
@@ -244,7 +301,11 @@ impl Server<'_> {
     /// How many events of a kind have come.
     pub fn count_events(&self, kind: &str) -> usize {
         let state = self.heard.state.lock().expect("no holder panics");
-        state.events.iter().filter(|event| event["kind"] == kind).count()
+        state
+            .events
+            .iter()
+            .filter(|event| event["kind"] == kind)
+            .count()
     }
 
     /// What it said on standard error.

@@ -7,7 +7,9 @@ use std::os::unix::net::UnixStream;
 /// Sends `bytes` and returns what comes back before the connection ends or is silent for a second.
 fn send(served: &Served, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(served.socket()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
     // The server may have hung up in the middle.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
@@ -18,7 +20,10 @@ fn send(served: &Served, bytes: &[u8]) -> String {
 #[test]
 fn garbage_is_answered_with_an_error_or_not_at_all() {
     let served = Served::new(Level::Raid1, 2);
-    let long = format!("GET /v1/status HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20));
+    let long = format!(
+        "GET /v1/status HTTP/1.1\r\nx: {}\r\n\r\n",
+        "y".repeat(2 << 20)
+    );
     let mut noise = vec![0u8; 64 << 10];
     let mut state = 0x9E37_79B9_u32;
     for byte in &mut noise {
@@ -39,7 +44,10 @@ fn garbage_is_answered_with_an_error_or_not_at_all() {
         b"",
     ] {
         let answer = send(&served, bytes);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+            "{answer}"
+        );
     }
     assert_eq!(served.volume().state, "optimal");
 }
@@ -50,7 +58,9 @@ fn half_a_request_holds_up_nobody() {
     let stuck: Vec<UnixStream> = (0..40)
         .map(|_| {
             let mut stream = UnixStream::connect(served.socket()).unwrap();
-            stream.write_all(b"POST /v1/spares HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
+            stream
+                .write_all(b"POST /v1/spares HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+                .unwrap();
             stream
         })
         .collect();
@@ -83,9 +93,14 @@ fn many_clients_at_once_get_answers_that_hold_together() {
         let fail = |path| served.post(path).is_ok();
         let failing = ["/v1/members/M0/fail", "/v1/members/M1/fail"]
             .map(|path| scope.spawn(move || fail(path)));
-        let done = failing.into_iter().filter_map(|thread| thread.join().ok()).filter(|&done| done);
+        let done = failing
+            .into_iter()
+            .filter_map(|thread| thread.join().ok())
+            .filter(|&done| done);
         assert_eq!(done.count(), 1);
-        looking.into_iter().for_each(|thread| thread.join().unwrap());
+        looking
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
     assert_eq!(served.volume().state, "degraded");
 }

@@ -31,7 +31,13 @@ fn a_failed_drive_is_removed_and_a_new_one_rebuilt() {
         .map(|event| event.event.kind)
         .filter(|kind| kind != "dirty-mark")
         .collect();
-    let wanted = ["member-failed", "failure-recorded", "spare-activated", "job-started", "job-ended"];
+    let wanted = [
+        "member-failed",
+        "failure-recorded",
+        "spare-activated",
+        "job-started",
+        "job-ended",
+    ];
     assert_eq!(kinds, wanted);
 }
 
@@ -50,32 +56,60 @@ fn a_spare_at_hand_is_taken_by_itself() {
 fn a_drive_in_service_is_replaced_by_one_added_for_it() {
     let served = Served::new(Level::Raid10, 4);
     let client = served.client();
-    let request = ReplaceRequest { slot: 2, with: "ram:64m,serial=NEW".to_owned(), force: false };
-    let done: Done = client.send(Method::POST, "/v1/volumes/v/replace", &request).unwrap();
+    let request = ReplaceRequest {
+        slot: 2,
+        with: "ram:64m,serial=NEW".to_owned(),
+        force: false,
+    };
+    let done: Done = client
+        .send(Method::POST, "/v1/volumes/v/replace", &request)
+        .unwrap();
     assert_eq!(done.member, Some(4));
-    served.wait_until("the new drive", |status| status.volumes[0].slots[2].member == Some(4));
+    served.wait_until("the new drive", |status| {
+        status.volumes[0].slots[2].member == Some(4)
+    });
     let status = served.status();
     assert_eq!(status.volumes[0].state, "optimal");
     assert_eq!(status.members[2].state, "removed");
     // A spare that is there already is named like any drive.
     served.add_spare("ram:64m,serial=OTHER", false).unwrap();
-    let request = ReplaceRequest { slot: 0, with: "OTHER".to_owned(), force: false };
-    let _: Done = client.send(Method::POST, "/v1/volumes/v/replace", &request).unwrap();
-    served.wait_until("the spare", |status| status.volumes[0].slots[0].member == Some(5));
+    let request = ReplaceRequest {
+        slot: 0,
+        with: "OTHER".to_owned(),
+        force: false,
+    };
+    let _: Done = client
+        .send(Method::POST, "/v1/volumes/v/replace", &request)
+        .unwrap();
+    served.wait_until("the spare", |status| {
+        status.volumes[0].slots[0].member == Some(5)
+    });
 }
 
 #[test]
 fn a_drive_with_a_members_record_is_added_by_force_only() {
     let folder = TempDir::new().unwrap();
-    let path = |at| folder.path().join(format!("d{at}.img")).display().to_string();
+    let path = |at| {
+        folder
+            .path()
+            .join(format!("d{at}.img"))
+            .display()
+            .to_string()
+    };
     for at in 0..3 {
-        std::fs::File::create(path(at)).unwrap().set_len(64 << 20).unwrap();
+        std::fs::File::create(path(at))
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
     }
     let served = Served::on(Level::Raid5, (0..3).map(path).collect());
     served.post("/v1/members/d2.img/fail").unwrap();
     let (code, sentence, protects) = refusal(served.add_spare(&path(2), false));
     assert_eq!((code, protects), (409, true), "{sentence}");
-    assert!(sentence.contains("is in use by another process, or named twice"), "{sentence}");
+    assert!(
+        sentence.contains("is in use by another process, or named twice"),
+        "{sentence}"
+    );
     served.post("/v1/members/d2.img/remove").unwrap();
     let copy = folder.path().join("copy.img").display().to_string();
     std::fs::copy(path(2), &copy).unwrap();

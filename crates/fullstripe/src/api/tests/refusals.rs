@@ -9,16 +9,28 @@ fn names_that_nothing_has_are_answered_with_what_there_is() {
     let served = Served::new(Level::Raid1, 2);
     let (code, sentence, _) = refusal(served.post("/v1/members/nvme9/fail"));
     assert_eq!(code, 404);
-    assert!(sentence.starts_with("there is no drive \"nvme9\" in this array; there are 0 ("), "{sentence}");
+    assert!(
+        sentence.starts_with("there is no drive \"nvme9\" in this array; there are 0 ("),
+        "{sentence}"
+    );
     let (code, sentence, _) = refusal(served.post("/v1/volumes/w%2F1/scrub"));
     assert_eq!(code, 404);
-    assert_eq!(sentence, "there is no volume \"w/1\" in this array; there is v");
+    assert_eq!(
+        sentence,
+        "there is no volume \"w/1\" in this array; there is v"
+    );
     let (code, sentence, _) = refusal(served.post("/v1/nothing"));
     assert_eq!(code, 404);
-    assert_eq!(sentence, "there is no /v1/nothing; /v1/openapi.json lists what there is");
+    assert_eq!(
+        sentence,
+        "there is no /v1/nothing; /v1/openapi.json lists what there is"
+    );
     let (code, sentence, _) = refusal(served.post("/v1/status"));
     assert_eq!(code, 405);
-    assert_eq!(sentence, "/v1/status does not take POST; see /v1/openapi.json");
+    assert_eq!(
+        sentence,
+        "/v1/status does not take POST; see /v1/openapi.json"
+    );
 }
 
 #[test]
@@ -26,17 +38,26 @@ fn the_last_copy_of_data_is_not_given_up() {
     let served = Served::new(Level::Raid1, 2);
     let (code, sentence, protects) = refusal(served.post("/v1/members/M0/remove"));
     assert_eq!((code, protects), (409, true));
-    assert!(sentence.ends_with("is in use; `replace` it, or `fail` it first"), "{sentence}");
+    assert!(
+        sentence.ends_with("is in use; `replace` it, or `fail` it first"),
+        "{sentence}"
+    );
     served.post("/v1/members/M0/fail").unwrap();
     let (code, sentence, _) = refusal(served.post("/v1/members/M0/fail"));
     assert_eq!(code, 409);
     assert!(sentence.ends_with("is failed already"), "{sentence}");
     let (code, sentence, protects) = refusal(served.post("/v1/members/M1/fail"));
     assert_eq!((code, protects), (409, true));
-    assert!(sentence.ends_with("is not failed: the array would lose data"), "{sentence}");
+    assert!(
+        sentence.ends_with("is not failed: the array would lose data"),
+        "{sentence}"
+    );
     let (code, sentence, _) = refusal(served.post("/v1/volumes/v/scrub"));
     assert_eq!(code, 409);
-    assert!(sentence.starts_with("volume v is not checked: other background work"), "{sentence}");
+    assert!(
+        sentence.starts_with("volume v is not checked: other background work"),
+        "{sentence}"
+    );
     assert_eq!(served.volume().state, "degraded");
 }
 
@@ -55,9 +76,18 @@ fn drives_that_cannot_be_spares_are_refused_and_left_alone() {
         assert!(sentence.contains(wanted), "{drive}: {sentence}");
     }
     for (drive, wanted) in [
-        ("ram:16m,serial=SMALL", "has 16 MiB, and a drive of this array needs 34"),
-        ("ram:64m,serial=LARGE,sector=4096", "has sectors of 4096 bytes and the array's drives of 512"),
-        ("ram:64m,serial=M1", "have the same serial number M1; give RAM"),
+        (
+            "ram:16m,serial=SMALL",
+            "has 16 MiB, and a drive of this array needs 34",
+        ),
+        (
+            "ram:64m,serial=LARGE,sector=4096",
+            "has sectors of 4096 bytes and the array's drives of 512",
+        ),
+        (
+            "ram:64m,serial=M1",
+            "have the same serial number M1; give RAM",
+        ),
     ] {
         let (code, sentence, _) = refused(drive);
         assert_eq!(code, 409, "{drive}: {sentence}");
@@ -70,7 +100,12 @@ fn drives_that_cannot_be_spares_are_refused_and_left_alone() {
 fn a_drive_that_holds_a_file_system_is_refused_without_force() {
     let served = Served::new(Level::Raid5, 3);
     let path = served.folder.path().join("other.img");
-    let file = std::fs::File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+    let file = std::fs::File::options()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
     file.set_len(64 << 20).unwrap();
     file.write_all_at(b"XFSB", 0).unwrap();
     let before = std::fs::read(&path).unwrap();
@@ -87,24 +122,46 @@ fn a_drive_that_holds_a_file_system_is_refused_without_force() {
 fn replacements_that_make_no_sense_are_refused_before_a_drive_is_added() {
     let served = Served::new(Level::Raid5, 3);
     let replace = |slot, with: &str| {
-        let request = ReplaceRequest { slot, with: with.to_owned(), force: false };
+        let request = ReplaceRequest {
+            slot,
+            with: with.to_owned(),
+            force: false,
+        };
         let result: anyhow::Result<Done> =
-            served.client().send(Method::POST, "/v1/volumes/v/replace", &request);
+            served
+                .client()
+                .send(Method::POST, "/v1/volumes/v/replace", &request);
         refusal(result)
     };
     let unknown = replace(3, "ram:64m,serial=NEW");
-    assert_eq!(unknown, (404, "volume v has no slot 3; it has 0 to 2".to_owned(), false));
+    assert_eq!(
+        unknown,
+        (
+            404,
+            "volume v has no slot 3; it has 0 to 2".to_owned(),
+            false
+        )
+    );
     let (code, sentence, _) = replace(0, "M1");
     assert_eq!(code, 409);
-    assert!(sentence.ends_with("is active, and only a spare can take a slot"), "{sentence}");
+    assert!(
+        sentence.ends_with("is active, and only a spare can take a slot"),
+        "{sentence}"
+    );
     assert_eq!(replace(0, "77").0, 404);
     served.post("/v1/members/M2/fail").unwrap();
     let (code, sentence, _) = replace(2, "ram:64m,serial=NEW");
     assert_eq!(code, 409);
-    assert!(sentence.starts_with("slot 2 of v is failed; there is nothing to copy"), "{sentence}");
+    assert!(
+        sentence.starts_with("slot 2 of v is failed; there is nothing to copy"),
+        "{sentence}"
+    );
     let (code, sentence, _) = replace(0, "ram:64m,serial=NEW");
     assert_eq!(code, 409);
-    assert_eq!(sentence, "volume v is degraded; a drive can be replaced when that is mended");
+    assert_eq!(
+        sentence,
+        "volume v is degraded; a drive can be replaced when that is mended"
+    );
     assert_eq!(served.status().members.len(), 3);
 }
 
@@ -112,9 +169,8 @@ fn replacements_that_make_no_sense_are_refused_before_a_drive_is_added() {
 fn bodies_and_parameters_that_are_not_understood_are_bad_input() {
     let served = Served::new(Level::Raid0, 2);
     let client = served.client();
-    let put = |body: &serde_json::Value| {
-        refusal(client.send::<Done>(Method::PUT, "/v1/rate", body))
-    };
+    let put =
+        |body: &serde_json::Value| refusal(client.send::<Done>(Method::PUT, "/v1/rate", body));
     for body in [
         serde_json::json!({"bytes_per_s": -1}),
         serde_json::json!({"bytes_per_s": 1, "unit": "MB"}),
@@ -126,7 +182,9 @@ fn bodies_and_parameters_that_are_not_understood_are_bad_input() {
     }
     assert_eq!(refusal(client.get::<Events>("/v1/events?since=x")).0, 400);
     assert_eq!(refusal(client.get::<Events>("/v1/events?begin=1")).0, 400);
-    let request = RateRequest { bytes_per_s: 1 << 20 };
+    let request = RateRequest {
+        bytes_per_s: 1 << 20,
+    };
     let _: Done = client.send(Method::PUT, "/v1/rate", &request).unwrap();
     assert_eq!(served.status().rate_bytes_per_s, 1 << 20);
     let (code, sentence, _) = refusal(served.post("/v1/volumes/v/scrub"));

@@ -5,7 +5,10 @@ use crate::api::schema::RateRequest;
 
 fn limit(served: &Served, bytes_per_s: u64) {
     let request = RateRequest { bytes_per_s };
-    let _: Done = served.client().send(Method::PUT, "/v1/rate", &request).unwrap();
+    let _: Done = served
+        .client()
+        .send(Method::PUT, "/v1/rate", &request)
+        .unwrap();
 }
 
 #[test]
@@ -24,7 +27,10 @@ fn background_work_is_limited_paused_resumed_and_given_up() {
     let served = Served::new(Level::Raid5, 3);
     let client = served.client();
     let (code, sentence, _) = refusal(served.post("/v1/volumes/v/pause"));
-    assert_eq!((code, sentence.as_str()), (409, "volume v has no background work"));
+    assert_eq!(
+        (code, sentence.as_str()),
+        (409, "volume v has no background work")
+    );
     limit(&served, 1 << 20);
     served.post("/v1/volumes/v/scrub").unwrap();
     assert_eq!(refusal(served.post("/v1/volumes/v/scrub")).0, 409);
@@ -39,7 +45,10 @@ fn background_work_is_limited_paused_resumed_and_given_up() {
     assert_eq!(done.text, "the check of v is given up");
     assert!(served.volume().job.is_none());
     let (code, sentence, _) = refusal(client.order::<Done>(Method::DELETE, "/v1/volumes/v/job"));
-    assert_eq!((code, sentence.as_str()), (409, "volume v has no background work"));
+    assert_eq!(
+        (code, sentence.as_str()),
+        (409, "volume v has no background work")
+    );
 }
 
 #[test]
@@ -49,9 +58,16 @@ fn a_rebuild_cannot_be_given_up_and_a_slow_one_can_be_watched() {
     limit(&served, 1 << 20);
     served.post("/v1/members/M1/fail").unwrap();
     let done = served.add_spare("ram:64m,serial=NEW", false).unwrap();
-    assert!(done.text.ends_with("and volume v rebuilds slot 1 onto it"), "{}", done.text);
+    assert!(
+        done.text.ends_with("and volume v rebuilds slot 1 onto it"),
+        "{}",
+        done.text
+    );
     let status = served.wait_until("progress", |status| {
-        status.volumes[0].job.as_ref().is_some_and(|job| job.done_bytes > 0)
+        status.volumes[0]
+            .job
+            .as_ref()
+            .is_some_and(|job| job.done_bytes > 0)
     });
     let job = status.volumes[0].job.as_ref().unwrap();
     assert_eq!(job.kind, "rebuild");
@@ -59,7 +75,10 @@ fn a_rebuild_cannot_be_given_up_and_a_slow_one_can_be_watched() {
     assert_eq!(status.volumes[0].slots[1].state, "rebuilding");
     let (code, sentence, _) = refusal(client.order::<Done>(Method::DELETE, "/v1/volumes/v/job"));
     assert_eq!(code, 409);
-    assert!(sentence.contains("cannot be given up; `pause` halts it"), "{sentence}");
+    assert!(
+        sentence.contains("cannot be given up; `pause` halts it"),
+        "{sentence}"
+    );
     limit(&served, 0);
     served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
 }

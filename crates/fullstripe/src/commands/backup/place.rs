@@ -1,7 +1,7 @@
 //! Where backups go when the user names no file: a folder of the user's, or the system's for root.
 
-use super::Backup;
 use super::super::words::date;
+use super::Backup;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 

@@ -151,10 +151,18 @@ pub fn text(summary: &Summary) -> String {
         let _ = writeln!(text, "  {sentence}");
     }
     for sentence in &summary.destroyed {
-        let _ = writeln!(text, "  destroyed: {}", sentence.replacen(" holds ", " held ", 1));
+        let _ = writeln!(
+            text,
+            "  destroyed: {}",
+            sentence.replacen(" holds ", " held ", 1)
+        );
     }
     if let Some(backup) = &summary.backup {
-        let _ = writeln!(text, "  backup of what was overwritten: {}", backup.display());
+        let _ = writeln!(
+            text,
+            "  backup of what was overwritten: {}",
+            backup.display()
+        );
     }
     for note in &summary.notes {
         let _ = writeln!(text, "  note: {note}");

@@ -47,7 +47,7 @@ pub fn of_container(container: &ContainerReport) -> String {
     for volume in &container.volumes {
         text.push_str(&start(volume));
     }
-    text.push_str(&members(&container.members));
+    text.push_str(&members(&container.members, container.refused.is_some()));
     if !container.spares.is_empty() {
         let _ = writeln!(text, "  spare: {}", container.spares.join(", "));
     }
@@ -61,7 +61,9 @@ fn volumes(volumes: &[VolumeReport]) -> String {
     if volumes.is_empty() {
         return String::new();
     }
-    let head = ["VOLUME", "LEVEL", "SIZE", "CHUNK", "DRIVES", "STATE", "UUID"];
+    let head = [
+        "VOLUME", "LEVEL", "SIZE", "CHUNK", "DRIVES", "STATE", "UUID",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for volume in volumes {
         let present = volume.slots.iter().filter(|slot| slot.drive.is_some());
@@ -89,9 +91,9 @@ fn start(volume: &VolumeReport) -> String {
     let reason = start.reason.clone().unwrap_or_default();
     match (start.mode, &start.work) {
         ("refused", _) => {
-            let option = start
-                .option
-                .map_or(String::new(), |option| format!("; {option} starts it all the same"));
+            let option = start.option.map_or(String::new(), |option| {
+                format!("; {option} starts it all the same")
+            });
             format!("  {name} is not started: {reason}{option}\n")
         }
         ("read-only", _) => format!("  {name} is started read-only: {reason}\n"),
@@ -100,29 +102,20 @@ fn start(volume: &VolumeReport) -> String {
     }
 }
 
-fn members(members: &[MemberReport]) -> String {
+/// Members that are here, and those whose loss is on record. What else is wrong with one is in the notes;
+/// where the truth could not be chosen, all that was found is listed.
+fn members(members: &[MemberReport], refused: bool) -> String {
     let mut text = String::new();
     let names: Vec<&str> = members
         .iter()
-        .filter(|member| member.state == "present")
+        .filter(|member| member.state == "present" || refused)
         .filter_map(|member| member.name.as_deref())
         .collect();
     if !names.is_empty() {
         let _ = writeln!(text, "  drives: {}", names.join(", "));
     }
-    for member in members.iter().filter(|member| member.state != "present") {
-        let serial = &member.serial;
-        let name = member.name.as_deref();
-        let _ = match (member.state, name, &member.reason) {
-            ("failed", ..) => writeln!(text, "  failed: the drive with serial {serial}"),
-            ("missing", ..) => writeln!(text, "  missing: the drive with serial {serial}"),
-            (_, Some(name), Some(reason)) => writeln!(text, "  evicted: {name}, because {reason}"),
-            (_, name, _) => writeln!(
-                text,
-                "  found on {} (serial {serial})",
-                name.unwrap_or("a drive")
-            ),
-        };
+    for member in members.iter().filter(|member| member.state == "failed") {
+        let _ = writeln!(text, "  failed: the drive with serial {}", member.serial);
     }
     text
 }

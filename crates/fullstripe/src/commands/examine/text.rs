@@ -27,7 +27,10 @@ pub fn of_drive(drive: &DriveReport) -> String {
         }
         (None, None) => text.push_str("  no IMSM record\n"),
     }
-    let inside = drive.record.as_ref().is_some_and(|record| !record.volumes.is_empty());
+    let inside = drive
+        .record
+        .as_ref()
+        .is_some_and(|record| !record.volumes.is_empty());
     for what in &drive.holds {
         let place = if inside {
             "  its first or last MiB looks like"
@@ -86,7 +89,11 @@ fn of_record(text: &mut String, record: &RecordReport) {
 }
 
 fn disks(text: &mut String, record: &RecordReport) {
-    let mut rows = vec![["ROW", "SERIAL", "SIZE", "STATE", ""].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["ROW", "SERIAL", "SIZE", "STATE", ""]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for (row, disk) in record.disks.iter().enumerate() {
         let own = if record.own_row == Some(row) {
             "this drive"
@@ -132,9 +139,12 @@ fn of_volume(text: &mut String, volume: &VolumeRecord) {
     );
     if let Some(migration) = &volume.migration {
         let done = migration.done_bytes.map_or("unknown".to_owned(), |done| {
-            let percent =
-                u128::from(done) * 100 / u128::from(volume.component_bytes.max(1));
-            format!("{} of {} ({percent} %)", size(done), size(volume.component_bytes))
+            let percent = u128::from(done) * 100 / u128::from(volume.component_bytes.max(1));
+            format!(
+                "{} of {} ({percent} %)",
+                size(done),
+                size(volume.component_bytes)
+            )
         });
         let _ = writeln!(
             text,

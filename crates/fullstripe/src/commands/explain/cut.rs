@@ -334,9 +334,8 @@ fn take_joined(waiting: &mut Vec<Part>) -> Vec<Part> {
     while at < waiting.len() && chosen.len() < PIECES_MAX {
         let (from, to) = range(&waiting[at]);
         let joined = (low.min(from), high.max(to));
-        let in_the_way = |&(other_low, other_high): &(u32, u32)| {
-            other_low < joined.1 && joined.0 < other_high
-        };
+        let in_the_way =
+            |&(other_low, other_high): &(u32, u32)| other_low < joined.1 && joined.0 < other_high;
         if from <= high && to >= low && !skipped.iter().any(in_the_way) {
             (low, high) = joined;
             chosen.push(waiting.remove(at));

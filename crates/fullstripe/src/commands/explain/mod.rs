@@ -165,7 +165,9 @@ fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
     };
     let block_bytes = u64::from(array.shape.block_bytes);
     if !length_bytes.is_multiple_of(block_bytes) || !offset_bytes.is_multiple_of(block_bytes) {
-        bail!("\"{text}\": size and offset must be multiples of the block size, {block_bytes} bytes");
+        bail!(
+            "\"{text}\": size and offset must be multiples of the block size, {block_bytes} bytes"
+        );
     }
     if length_bytes > REQUEST_BYTES_MAX {
         bail!("\"{text}\" is too large to explain; ask for at most 64m");

@@ -31,7 +31,11 @@ pub fn of(array: &Array, asked: Asked, works: &[Work], explanation: &Explanation
     }
     let hidden = works.len().saturating_sub(PLANS_SHOWN);
     if hidden > 0 {
-        let _ = writeln!(text, "\n… and {} (all with --json)", count(hidden, "more plan"));
+        let _ = writeln!(
+            text,
+            "\n… and {} (all with --json)",
+            count(hidden, "more plan")
+        );
     }
     let totals = &explanation.totals;
     let _ = writeln!(

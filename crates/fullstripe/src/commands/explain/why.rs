@@ -51,15 +51,12 @@ fn direct(array: &Array, work: &Work) -> String {
 
 fn mirror(array: &Array, work: &Work) -> String {
     let copies = slots_of(work, is_write).count();
-    let lost = array.state.lost;
-    let missing = work.row.is_some_and(|row| {
-        let place = work.plan.steps().first().map(|step| step.slot);
-        place
-            .and_then(|slot| array.shape.data_index(row, slot))
-            .is_some_and(|index| array.shape.data_slots(row, index).0 & lost.0 != 0)
-    });
-    if missing {
-        format!("degraded: only {copies} of its copies can be written")
+    let row = work.row.unwrap_or(0);
+    let first = work.plan.steps().first().map(|step| step.slot);
+    let index = first.and_then(|slot| array.shape.data_index(row, slot));
+    let holders = index.map_or(copies, |index| array.shape.data_slots(row, index).count());
+    if copies < holders {
+        format!("degraded: {copies} of {holders} copies can be written")
     } else {
         format!("all {copies} copies are written at once")
     }
@@ -78,7 +75,8 @@ fn parity(array: &Array, work: &Work, covered: SlotSet, in_sync: bool) -> String
         );
     }
     if reads.0 == 0 {
-        return "full stripe: every data chunk of the row is new, so parity needs no reads".to_owned();
+        return "full stripe: every data chunk of the row is new, so parity needs no reads"
+            .to_owned();
     }
     let modifies = reads.has(parity);
     let beside = SlotSet(reads.0 & !covered.0).without(parity);

@@ -44,7 +44,9 @@ fn nothing_on_zeros_or_on_noise() {
     let mut noise = blank();
     let mut state = 1u64;
     for byte in &mut noise {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         *byte = (state >> 56) as u8;
     }
     assert_eq!(search(&ends_of(&noise)), []);
@@ -58,16 +60,17 @@ fn fixed_marks() {
     );
     assert_eq!(found(&[(0x1_0040, b"_BHRfS_M")]), "a btrfs file system");
     assert_eq!(found(&[(0xFF6, b"SWAPSPACE2")]), "Linux swap space");
-    assert_eq!(
-        found(&[(0, b"LUKS\xBA\xBE")]),
-        "a LUKS encrypted volume"
-    );
+    assert_eq!(found(&[(0, b"LUKS\xBA\xBE")]), "a LUKS encrypted volume");
     assert_eq!(
         found(&[(3, b"NTFS    "), (510, &[0x55, 0xAA])]),
         "an NTFS file system"
     );
     assert_eq!(
-        found(&[(82, b"FAT32   "), (71, b"STICK      "), (510, &[0x55, 0xAA])]),
+        found(&[
+            (82, b"FAT32   "),
+            (71, b"STICK      "),
+            (510, &[0x55, 0xAA])
+        ]),
         "a FAT file system (label \"STICK\")"
     );
 }

@@ -25,19 +25,17 @@ impl Story<'_> {
         );
         let mut load = self.start_fio(Job::Load)?;
         self.watch_load(&mut load, self.sizes.calm)?;
-        self.show(
-            &format!("truncate -s 0 {VICTIM}"),
-            "what it held is gone",
-        );
+        self.show(&format!("truncate -s 0 {VICTIM}"), "what it held is gone");
         let died = Instant::now();
         OpenOptions::new()
             .write(true)
             .open(self.programs.folder.join(VICTIM))
             .and_then(|file| file.set_len(0))
             .with_context(|| format!("cannot truncate {VICTIM}"))?;
-        self.server()?.wait_for("the volume to be degraded", NOTICED_WITHIN, |status| {
-            Ok((volume(status)?.state == "degraded").then_some(()))
-        })?;
+        self.server()?
+            .wait_for("the volume to be degraded", NOTICED_WITHIN, |status| {
+                Ok((volume(status)?.state == "degraded").then_some(()))
+            })?;
         let noticed = died.elapsed();
         let status = self.server()?.status()?;
         let failed: Vec<&str> = status
@@ -47,12 +45,16 @@ impl Story<'_> {
             .map(|member| member.name.as_str())
             .collect();
         let right = failed.len() == 1 && failed[0].ends_with(VICTIM);
-        self.claim("just that drive is failed", right, || format!("{:?}", status.members))?;
+        self.claim("just that drive is failed", right, || {
+            format!("{:?}", status.members)
+        })?;
         let before = count(&status, &["writes"]);
         self.watch_load(&mut load, self.sizes.calm)?;
         let status = self.server()?.status()?;
         let served = count(&status, &["writes"]) - before;
-        self.claim("the array goes on", served > 0, || format!("{:?}", status.counters))?;
+        self.claim("the array goes on", served > 0, || {
+            format!("{:?}", status.counters)
+        })?;
         let errors = count(&status, &["request_errors"]);
         self.claim("no request got an error", errors == 0, || {
             format!("{errors} requests were answered with an error")
@@ -79,9 +81,14 @@ impl Story<'_> {
         let ended = load.finish(SHORTLY, || Ok(()))?;
         let report = fio::report(&self.programs, Job::Load, &ended)?;
         let fine = fio::is_fine(&ended, &report) && report.read.total_ios > 0;
-        self.claim("fio saw neither an error nor a wrong byte", fine, || ended.evidence())?;
+        self.claim("fio saw neither an error nor a wrong byte", fine, || {
+            ended.evidence()
+        })?;
         self.screen.result(
-            &format!("rebuilt onto d4: {} of parity and data, volume optimal", mib(total)),
+            &format!(
+                "rebuilt onto d4: {} of parity and data, volume optimal",
+                mib(total)
+            ),
             took,
         );
         self.screen.result(
@@ -98,7 +105,10 @@ impl Story<'_> {
     pub(super) fn check_everything(&mut self) -> Result<()> {
         self.step("Is everything still there?");
         self.check_fill("")?;
-        self.show("fullstripe scrub vol0 --wait", "compares all data with parity");
+        self.show(
+            "fullstripe scrub vol0 --wait",
+            "compares all data with parity",
+        );
         let mut scrub = self
             .programs
             .start("scrub", &["fullstripe", "scrub", "vol0", "--wait"])?;
@@ -133,7 +143,9 @@ impl Story<'_> {
         let length = self.sizes.fill.length_bytes;
         let report = self.run_fio(Job::FillCheck, length)?;
         let whole = report.read.io_bytes == length;
-        self.claim("everything written before is read back", whole, || format!("{report:?}"))?;
+        self.claim("everything written before is read back", whole, || {
+            format!("{report:?}")
+        })?;
         self.result(&format!("all {} of the first data are right", mib(length)));
         Ok(())
     }
@@ -147,7 +159,8 @@ impl Story<'_> {
             }
             let status = self.server()?.status()?;
             let (words, state) = (meter.words(&status), volume(&status)?.state.clone());
-            self.screen.progress(&format!("load {words}; the volume is {state}"));
+            self.screen
+                .progress(&format!("load {words}; the volume is {state}"));
             std::thread::sleep(MOVE);
         }
         Ok(())

@@ -42,9 +42,11 @@ impl Story<'_> {
             size_bytes > most - most / 10 && size_bytes < most,
             || ended.evidence(),
         )?;
-        self.claim("parity is valid from birth", created["in_sync"] == true, || {
-            ended.evidence()
-        })?;
+        self.claim(
+            "parity is valid from birth",
+            created["in_sync"] == true,
+            || ended.evidence(),
+        )?;
         self.result(&format!(
             "RAID 5, {} usable, parity valid from birth",
             mib(size_bytes)
@@ -83,26 +85,39 @@ impl Story<'_> {
         for (claim, held) in [
             (
                 "mdadm knows the format",
-                values("Magic").first().is_some_and(|magic| magic.starts_with("Intel Raid ISM")),
+                values("Magic")
+                    .first()
+                    .is_some_and(|magic| magic.starts_with("Intel Raid ISM")),
             ),
             (
                 "mdadm finds the checksum correct",
-                values("Checksum").first().is_some_and(|sum| sum.ends_with(" correct")),
+                values("Checksum")
+                    .first()
+                    .is_some_and(|sum| sum.ends_with(" correct")),
             ),
             ("mdadm reads both UUIDs", values("UUID") == [container, own]),
-            ("mdadm reads the volume's name", read.stdout.contains("[vol0]:")),
+            (
+                "mdadm reads the volume's name",
+                read.stdout.contains("[vol0]:"),
+            ),
             (
                 "mdadm reads the level",
-                values("RAID Level").first().is_some_and(|level| level.starts_with('5')),
+                values("RAID Level")
+                    .first()
+                    .is_some_and(|level| level.starts_with('5')),
             ),
             (
                 "mdadm reads the number of members",
-                values("Members").first().is_some_and(|count| count.starts_with('4')),
+                values("Members")
+                    .first()
+                    .is_some_and(|count| count.starts_with('4')),
             ),
         ] {
             self.claim(claim, held, || read.evidence())?;
         }
-        self.result("mdadm reads the same: vol0, RAID 5 of 4 members, both UUIDs, checksum correct");
+        self.result(
+            "mdadm reads the same: vol0, RAID 5 of 4 members, both UUIDs, checksum correct",
+        );
         Ok(())
     }
 
@@ -156,7 +171,7 @@ impl Story<'_> {
             format!("{report:?}")
         })?;
         self.result(&format!(
-            "{} written ({}) and read back ({}): all right",
+            "{} written, {}; read back, {}: right",
             mib(length),
             rates(report.write.iops, report.write.bytes_per_s),
             rates(report.read.iops, report.read.bytes_per_s),

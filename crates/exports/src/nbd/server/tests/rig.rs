@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,9 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Plan {
     pub level: Level,
     pub members: u8,
-    /// Specification of each member without its size, for instance `ram` or `null`.
-    pub member_kind: &'static str,
-    /// Added to each specification.
+    /// Added to each member's specification.
     pub member_options: &'static str,
     /// Bytes of each member that the first volume uses.
     pub component_bytes: u64,
@@ -49,7 +47,6 @@ impl Default for Plan {
         Plan {
             level: Level::Raid5,
             members: 3,
-            member_kind: "ram",
             member_options: "",
             component_bytes: 64 * MIB,
             shards: 1,
@@ -158,6 +155,15 @@ fn exports(record: &Record, pool_bytes: usize) -> ExportList {
     ExportList::new(list).unwrap()
 }
 
+fn open_drives(plan: &Plan, record: &Record) -> Vec<Arc<Drive>> {
+    let open = |member: &MemberRecord| {
+        let text = format!("ram:{}{}", member.size_bytes, plan.member_options);
+        let drive = Drive::open(&text.parse().unwrap(), Access::Exclusive);
+        Arc::new(drive.unwrap())
+    };
+    record.members.iter().map(open).collect()
+}
+
 /// Everything that a shard's thread needs.
 struct Seat {
     plan: Plan,
@@ -170,7 +176,6 @@ struct Seat {
     options: NbdPortOptions,
     reports: Arc<Mutex<Vec<Report>>>,
     quit: Arc<AtomicBool>,
-    ready: Arc<Barrier>,
 }
 
 const SCRATCH_BYTES: usize = 16 << 20;
@@ -210,7 +215,6 @@ impl Seat {
         };
         let now = world.now();
         let mut shard = Shard::new(Engine::new(setup, now), world);
-        let mut barrier = Some(self.ready);
         while !self.quit.load(Ordering::Relaxed) {
             shard.turn_or_wait();
             let port = shard.world.port();
@@ -218,9 +222,6 @@ impl Seat {
                 stats: port.stats(),
                 available_bytes: port.shared.memory.available_bytes(),
             };
-            if let Some(barrier) = barrier.take() {
-                barrier.wait();
-            }
         }
     }
 }
@@ -239,21 +240,13 @@ impl Rig {
         })
         .unwrap();
         let record = record(&plan);
-        let drives: Vec<Arc<Drive>> = (0..plan.members)
-            .map(|_| {
-                let size_bytes = record.members[0].size_bytes;
-                let text = format!("{}:{size_bytes}{}", plan.member_kind, plan.member_options);
-                let drive = Drive::open(&text.parse().unwrap(), Access::Exclusive);
-                Arc::new(drive.unwrap())
-            })
-            .collect();
+        let drives = open_drives(&plan, &record);
         let mailboxes: Vec<Mailbox> = (0..shards).map(|_| Mailbox::new().unwrap()).collect();
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let exports = Arc::new(exports(&record, plan.pool_bytes));
         let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
         let problems = Arc::new(Mutex::new(Vec::new()));
         let quit = Arc::new(AtomicBool::new(false));
-        let ready = Arc::new(Barrier::new(shards + 1));
         let size_bytes = record.volumes[0].geometry.size_bytes;
         let mut listener = Some(listener);
         let mut threads = Vec::new();
@@ -281,11 +274,13 @@ impl Rig {
                 },
                 reports: reports.clone(),
                 quit: quit.clone(),
-                ready: ready.clone(),
             };
             threads.push(std::thread::spawn(move || seat.run()));
         }
-        ready.wait();
+        wait_until("all shards run", || {
+            let reports = reports.lock().unwrap();
+            reports.iter().all(|report| report.available_bytes > 0)
+        });
         let at_start = reports.lock().unwrap().clone();
         Rig {
             path,

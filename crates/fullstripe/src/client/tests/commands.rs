@@ -1,0 +1,105 @@
+//! Every command, from its command line to its effect on an array.
+
+use crate::api::tests::Served;
+use crate::client::{ClientCommand, run};
+use clap::Parser;
+use metadata::imsm::Level;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+/// Runs `line` against `served`.
+fn command(served: &Served, line: &str) -> anyhow::Result<ExitCode> {
+    let socket = served.socket().display().to_string();
+    let words = std::iter::once("fullstripe").chain(line.split_whitespace());
+    let line = Line::try_parse_from(words.chain(["--socket", &socket]))?;
+    run(&line.command)
+}
+
+fn succeeds(served: &Served, line: &str) {
+    let code = command(served, line).unwrap_or_else(|error| panic!("{line}: {error:#}"));
+    assert_eq!(code, ExitCode::SUCCESS, "{line}");
+}
+
+fn fails(served: &Served, line: &str) -> String {
+    command(served, line).expect_err(line).to_string()
+}
+
+#[test]
+fn a_drive_is_failed_removed_and_replaced_by_hand() {
+    let served = Served::new(Level::Raid5, 3);
+    for line in [
+        "status",
+        "status --json",
+        "events",
+        "events --json",
+        "rebuild v",
+        "rebuild v --wait",
+    ] {
+        succeeds(&served, line);
+    }
+    succeeds(&served, "fail M1");
+    assert_eq!(served.volume().state, "degraded");
+    let refused = command(&served, "fail M2 --json").unwrap();
+    assert_eq!(refused, ExitCode::from(4));
+    let none = fails(&served, "rebuild v --wait");
+    let wanted =
+        "volume v is degraded and there is no spare; `fullstripe add-spare DRIVE` starts a rebuild";
+    assert_eq!(none, wanted);
+    succeeds(&served, "remove 1");
+    succeeds(&served, "rate 8m");
+    succeeds(&served, "add-spare ram:64m,serial=NEW --json");
+    succeeds(&served, "pause v");
+    assert!(served.volume().job.unwrap().paused);
+    succeeds(&served, "rebuild v --json");
+    assert!(!served.volume().job.unwrap().paused);
+    succeeds(&served, "rate unlimited");
+    succeeds(&served, "rebuild v --wait");
+    assert_eq!(served.volume().state, "optimal");
+    succeeds(&served, "replace v 0 --with ram:64m,serial=OTHER");
+    succeeds(&served, "rebuild v --wait");
+    assert_eq!(served.volume().slots[0].member, Some(4));
+    assert!(fails(&served, "replace v 1 --with 9").starts_with("there is no drive \"9\""));
+}
+
+#[test]
+fn scrubs_are_waited_for_and_given_up() {
+    let served = Served::new(Level::Raid1, 2);
+    succeeds(&served, "scrub v --wait");
+    succeeds(&served, "scrub v --repair --wait --json");
+    succeeds(&served, "rate 1m/s");
+    succeeds(&served, "scrub v");
+    succeeds(&served, "pause v");
+    succeeds(&served, "resume v");
+    succeeds(&served, "cancel v");
+    assert!(served.volume().job.is_none());
+    assert_eq!(
+        fails(&served, "cancel v"),
+        "volume v has no background work"
+    );
+    assert!(fails(&served, "scrub w").starts_with("there is no volume \"w\""));
+    succeeds(&served, "stop");
+    assert!(served.is_asked_to_stop());
+}
+
+#[test]
+fn command_lines_that_make_no_sense_are_not_sent() {
+    let served = Served::new(Level::Raid1, 2);
+    for (line, wanted) in [
+        ("rate fast", "fast is no rate; give bytes per second"),
+        ("replace v x --with M1", "invalid digit"),
+        ("replace v 0", "--with <DRIVE>"),
+        (
+            "status --interval 0",
+            "0 is no interval; give 0.1 to 3600 seconds",
+        ),
+        ("add-spare d0,colour=red", "unknown key \"colour\""),
+    ] {
+        let message = fails(&served, line);
+        assert!(message.contains(wanted), "{line}: {message}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Opening a drive whose last user has just ended.
+//!
+//! The kernel lets go of the files of an io_uring some time after its process is gone: when the last I/O is
+//! done and a worker has come to it. An array that is started again at once, after a stop or a crash, meets
+//! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
+//! is refused at once.
+
+use drives::claimants::claimants;
+use drives::drive::{Access, Drive, OpenError};
+use drives::spec::{MemberSpec, Target};
+use std::os::linux::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to let go. Usually it takes 30 ms, and a second was seen on a loaded
+/// machine; an I/O that hangs holds a drive longer.
+const LET_GO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Opens a drive; waits for one whose user has ended.
+///
+/// # Errors
+/// See [`OpenError`].
+pub(super) fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
+    let deadline = Instant::now() + LET_GO_WITHIN;
+    loop {
+        match Drive::open(spec, access) {
+            Err(OpenError::InUse { .. }) if Instant::now() < deadline && !has_user(spec) => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether somebody is known to use the drive.
+fn has_user(spec: &MemberSpec) -> bool {
+    match &spec.target {
+        Target::Path(path) => !claimants(path).is_empty() || has_lock(path),
+        Target::Ram { .. } | Target::Null { .. } => false,
+    }
+}
+
+/// Whether a living process holds a lock on the file at `path`. The kernel does not list the locks of
+/// processes that are gone.
+fn has_lock(path: &Path) -> bool {
+    let Ok(stat) = std::fs::metadata(path) else {
+        return false;
+    };
+    let (major, minor) = (
+        rustix::fs::major(stat.st_dev()),
+        rustix::fs::minor(stat.st_dev()),
+    );
+    let place = format!(" {major:02x}:{minor:02x}:{} ", stat.st_ino());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    // Lines with an arrow are processes that wait for the lock of another one.
+    locks
+        .lines()
+        .any(|line| line.contains(&place) && !line.contains("->"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive() -> (tempfile::NamedTempFile, MemberSpec) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let spec = file.path().display().to_string().parse().unwrap();
+        (file, spec)
+    }
+
+    #[test]
+    fn a_drive_with_a_living_user_is_refused_at_once() {
+        let (file, spec) = drive();
+        assert!(!has_user(&spec));
+        file.as_file().lock().unwrap();
+        assert!(has_user(&spec));
+        let started = Instant::now();
+        let found = open(&spec, Access::Exclusive);
+        assert!(matches!(found, Err(OpenError::InUse { .. })));
+        assert!(started.elapsed() < LET_GO_WITHIN / 2, "it has waited");
+        file.as_file().unlock().unwrap();
+        assert!(open(&spec, Access::Exclusive).is_ok());
+    }
+}

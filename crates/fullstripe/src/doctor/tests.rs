@@ -1,0 +1,259 @@
+//! Whole reports for machines that are described in text files beside [`machines`].
+
+mod machines;
+
+use super::drives::{Content, LookError, Looked};
+use super::finding::Level;
+use super::*;
+use ::drives::ring::{RingMode, RingReport};
+use machines::{GOOD_HOST, MD_BOX, OLD_BOX, VMD_BOX, build, empty_drive, machine, member};
+
+fn named(specs: &[&str]) -> Vec<Named> {
+    let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_owned()).collect();
+    named_drives(&specs).unwrap()
+}
+
+#[test]
+fn a_machine_without_anything() {
+    let root = build(&[]);
+    let mut machine = machine(&root);
+    machine.granted = Granted {
+        ring: Err("this machine offers no usable io_uring: no such call; use another".to_owned()),
+        huge_pages: false,
+        locked: Err(12),
+        asked_bytes: 2 << 20,
+    };
+    machine.instructions = "scalar";
+    let report = examine(&machine, &[], &|spec| {
+        panic!("nothing to look at, but {spec}")
+    });
+    assert!(!report.can_serve);
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn four_drives_behind_vmd_one_with_half_its_lanes() {
+    let root = build(&[GOOD_HOST, VMD_BOX]);
+    let report = examine(&machine(&root), &[], &|spec| match spec {
+        "/dev/nvme0n1" | "/dev/nvme1n1" => Ok(member(&["data", "scratch"], 2)),
+        "/dev/nvme2n1" => Ok(Looked {
+            content: Content::Spare,
+            ..empty_drive()
+        }),
+        _ => Ok(empty_drive()),
+    });
+    assert!(report.can_serve);
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn only_the_named_drives_are_told_of() {
+    let root = build(&[GOOD_HOST, VMD_BOX]);
+    let named = named(&["/dev/nvme1n1p1", "/srv/d0.img,serial=D0"]);
+    let report = examine(&machine(&root), &named, &|spec| match spec {
+        "/dev/nvme1n1p1" => Ok(Looked {
+            claimants: vec!["the file system mounted at /data".to_owned()],
+            ..empty_drive()
+        }),
+        "/srv/d0.img,serial=D0" => Ok(Looked {
+            size_bytes: 1 << 30,
+            is_direct: false,
+            ..empty_drive()
+        }),
+        _ => panic!("{spec} was not named"),
+    });
+    assert!(!report.can_serve);
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn an_old_kernel_with_low_limits_and_a_user_without_rights() {
+    let root = build(&[OLD_BOX]);
+    let mut machine = machine(&root);
+    machine.granted = Granted {
+        ring: Ok(RingReport {
+            mode: RingMode::Interrupting,
+            registered_files: true,
+            registered_memory: Err(12),
+        }),
+        huge_pages: false,
+        locked: Err(12),
+        asked_bytes: 146 << 20,
+    };
+    machine.instructions = "SSE2";
+    let report = examine(&machine, &[], &|_| Err(LookError::NotAllowed));
+    assert!(report.can_serve);
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn drives_that_linux_md_and_dmraid_hold() {
+    let root = build(&[GOOD_HOST, MD_BOX]);
+    let report = examine(&machine(&root), &[], &|spec| match spec {
+        "/dev/sdc" => Ok(Looked {
+            content: Content::Damaged("its checksum is wrong".to_owned()),
+            ..empty_drive()
+        }),
+        "/dev/sdd" => Err(LookError::Other("/dev/sdd: no medium".to_owned())),
+        _ => Ok(Looked {
+            claimants: vec!["Linux md array md127".to_owned()],
+            ..member(&["data"], 2)
+        }),
+    });
+    assert!(report.can_serve);
+    insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn a_named_drive_that_may_not_be_opened_or_written_prevents_serving() {
+    let root = build(&[GOOD_HOST]);
+    let answers: [(&str, Result<Looked, LookError>, &str); 3] = [
+        (
+            "a.img",
+            Err(LookError::NotAllowed),
+            "this user may not open it",
+        ),
+        (
+            "b.img",
+            Err(LookError::Other("b.img is a folder".to_owned())),
+            "is a folder",
+        ),
+        (
+            "c.img",
+            Ok(Looked {
+                is_writable: false,
+                ..empty_drive()
+            }),
+            "this user may not write to it",
+        ),
+    ];
+    for (spec, answer, wanted) in answers {
+        let report = examine(&machine(&root), &named(&[spec]), &|_| answer.clone());
+        let mut problems = report
+            .findings
+            .iter()
+            .filter(|one| one.level == Level::Problem);
+        let problem = problems
+            .next()
+            .unwrap_or_else(|| panic!("{spec}: {report}"));
+        assert_eq!(
+            (problem.about.as_str(), problem.what.as_str()),
+            (spec, wanted)
+        );
+        assert!(problems.next().is_none() && !report.can_serve);
+    }
+}
+
+#[test]
+fn mdadm_is_kept_off_by_its_configuration_the_command_line_or_a_hidden_rule() {
+    let automatic = |more: &str| {
+        let root = build(&[GOOD_HOST, MD_BOX, more]);
+        let findings = claimers::check(&Files::below(root.path()), true);
+        let last = findings.last().unwrap().clone();
+        assert_eq!(last.about, "mdadm");
+        last.level
+    };
+    assert_eq!(automatic(""), Level::Warning);
+    assert_eq!(
+        automatic("etc/mdadm/mdadm.conf = AUTO -imsm +all"),
+        Level::Ok
+    );
+    assert_eq!(automatic("etc/mdadm.conf.d/a.conf = AUTO -all"), Level::Ok);
+    assert_eq!(automatic("proc/cmdline = quiet noiswmd"), Level::Ok);
+    assert_eq!(
+        automatic("etc/udev/rules.d/64-md-raid-assembly.rules -> /dev/null"),
+        Level::Ok
+    );
+    assert_eq!(
+        automatic("etc/udev/rules.d/10-other.rules -> /dev/null"),
+        Level::Warning
+    );
+}
+
+#[test]
+fn memory_counts_the_limits_of_control_groups() {
+    let root = build(&[
+        GOOD_HOST,
+        "proc/self/cgroup = 0::/system.slice/array.service\n\
+         sys/fs/cgroup/system.slice/memory.max = max\n\
+         sys/fs/cgroup/system.slice/array.service/memory.max = 209715200\n\
+         sys/fs/cgroup/system.slice/array.service/memory.current = 104857600",
+    ]);
+    let machine = machine(&root);
+    assert_eq!(memory::available_bytes(&machine.files), Some(100 << 20));
+    let problem = memory::check(&machine).remove(0);
+    assert_eq!(problem.level, Level::Problem, "{problem}");
+    assert!(
+        problem.to_string().contains("100 MiB available"),
+        "{problem}"
+    );
+    assert_eq!(bytes_to_ask_for(&machine.files), 2 << 20);
+}
+
+#[test]
+fn real_files_are_looked_at_and_held_ones_noticed() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 20).unwrap();
+    let path = file.path().display().to_string();
+    let looked = drives::look(&path, true).unwrap();
+    assert_eq!(looked.size_bytes, 64 << 20);
+    assert!(matches!(looked.content, Content::Nothing) && looked.claimants.is_empty());
+    let holder =
+        ::drives::drive::Drive::open(&path.parse().unwrap(), ::drives::drive::Access::Exclusive);
+    let holder = holder.unwrap();
+    assert_eq!(
+        drives::look(&path, true).unwrap().claimants,
+        ["another process"]
+    );
+    drop(holder);
+    assert!(drives::look(&path, true).unwrap().claimants.is_empty());
+    let missing = drives::look("/nonexistent/d0.img", true).unwrap_err();
+    assert!(matches!(missing, LookError::Other(text) if text.contains("does not exist")));
+}
+
+#[test]
+fn memory_of_a_process_is_no_drive() {
+    let error = named_drives(&["ram:64m".to_owned()])
+        .err()
+        .unwrap()
+        .to_string();
+    assert_eq!(
+        error,
+        "ram:64m is no drive of this machine; name block devices or files"
+    );
+    assert!(named_drives(&["a,colour=red".to_owned()]).is_err());
+}
+
+#[test]
+fn json_has_the_same_findings() {
+    let root = build(&[GOOD_HOST]);
+    let report = examine(&machine(&root), &[], &|_| Err(LookError::NotAllowed));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["can_serve"], true);
+    assert_eq!(
+        json["findings"].as_array().unwrap().len(),
+        report.findings.len()
+    );
+    assert_eq!(json["findings"][0]["level"], "ok");
+    assert_eq!(json["findings"][0]["about"], "kernel");
+    assert_eq!(json["findings"][0]["advice"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_machine_that_runs_the_tests_can_be_examined() {
+    let machine = Machine {
+        files: Files::below("/"),
+        granted: Granted::ask(2 << 20),
+        instructions: engine::xor::instructions().name(),
+        search_path: tools::search_path(),
+    };
+    let report = examine(&machine, &[], &|spec| drives::look(spec, false));
+    let kernel = &report.findings[0];
+    assert!(kernel.what.starts_with("Linux "), "{report}");
+    assert_eq!(report.can_serve, machine.granted.ring.is_ok(), "{report}");
+    assert_eq!(
+        report.to_string().lines().count(),
+        report.findings.len() + 1
+    );
+}
