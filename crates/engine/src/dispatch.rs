@@ -324,6 +324,7 @@ impl Engine {
         let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0)
             .iter()
             .next();
+        let write_back = write_back && !volume.view.read_only;
         match (readable, bad.filter(|_| write_back)) {
             // The state has changed since: some slot can simply be read.
             (Some(slot), None) => {

@@ -556,6 +556,43 @@ fn a_hung_member_is_failed_at_its_deadline() {
 }
 
 #[test]
+fn a_read_only_array_leaves_no_trace() {
+    let redundant = shapes().into_iter().filter(|shape| shape.redundant());
+    for (shape, crashed) in redundant.flat_map(|shape| [(shape, true), (shape, false)]) {
+        let mut record = record(shape, 1, crashed.then_some(SyncKind::Resync));
+        record.volumes[0].read_only = true;
+        record.volumes[0].dirty = crashed;
+        let mut array = Array::new(record, 2, 5, quick());
+        let bad = shape.member_offset_bytes(0, 0);
+        if !crashed {
+            array.shared.borrow_mut().disks[0]
+                .bad
+                .push((bad, bad + 512));
+        }
+        let all = shape.size_bytes as u32;
+        assert_eq!(array.read(0, 0, all), Ok(vec![0; all as usize]));
+        assert_eq!(array.write(1, 0, &[1; 512]), Err(Failure::ReadOnly));
+        let scrub = Command::Scrub {
+            volume: VolumeId(0),
+            repair: false,
+        };
+        assert_eq!(array.command(scrub), Err(Refused::Busy));
+        array.shared.borrow_mut().disks[1].gone = true;
+        if !crashed {
+            array.shared.borrow_mut().disks[0].bad.clear();
+            assert_eq!(array.read(1, 0, all), Ok(vec![0; all as usize]));
+        }
+        array.wait_ms(200);
+        assert_eq!(array.command(Command::Stop), Ok(()));
+        array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+        for disk in &array.shared.borrow().disks {
+            assert!(disk.record.is_none(), "{shape:?}: metadata was written");
+            assert!(disk.unflushed.is_empty(), "{shape:?}: data was written");
+        }
+    }
+}
+
+#[test]
 fn what_would_lose_data_is_refused() {
     let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());

@@ -181,7 +181,8 @@ impl Controller {
             return Err(Refused::NoRedundancy);
         }
         let whole = self.current_slots(record).count() == u32::from(record.geometry.members);
-        if self.has_job(at) || !whole || (repair && record.read_only) {
+        // Reading is not all that a scrub does: blocks that cannot be read are written back.
+        if self.has_job(at) || !whole || record.read_only {
             return Err(Refused::Busy);
         }
         let name = if repair {

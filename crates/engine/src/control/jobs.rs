@@ -280,7 +280,8 @@ impl Controller {
     }
 
     fn pick_job(&mut self) {
-        let ready = |at: &usize| self.jobs.jobs[*at].is_some() && !self.marks[*at].failed;
+        let writable = |at: &usize| !self.marks[*at].failed && !self.record.volumes[*at].read_only;
+        let ready = |at: &usize| self.jobs.jobs[*at].is_some() && writable(at);
         self.jobs.active = (0..self.jobs.jobs.len()).find(ready);
         if self.jobs.active.is_some() {
             self.run_jobs();

@@ -144,7 +144,8 @@ impl Controller {
             Some(JobKind::Sync | JobKind::Check { repair: true })
         );
         let quiet = marks.busy == 0 && !establishes;
-        let may = !marks.failed && self.failures.is_empty() && !volume.then_resync;
+        let stays_dirty = volume.then_resync || volume.read_only;
+        let may = !marks.failed && self.failures.is_empty() && !stays_dirty;
         may && (self.stopping || quiet)
     }
 }

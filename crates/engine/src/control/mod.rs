@@ -263,10 +263,20 @@ impl Controller {
             self.publish();
         }
         // Spares carry a record of their own; it does not change.
-        let active = self.record.active();
+        let active = if self.writes_nothing() {
+            MemberSet::default()
+        } else {
+            self.record.active()
+        };
         if let Some(members) = self.updater.run(&mut self.record, active, now) {
             self.persist(members);
         }
+    }
+
+    /// Nothing is on its way to any member, so no change has to be on record: who only looks leaves no
+    /// trace.
+    fn writes_nothing(&self) -> bool {
+        self.record.volumes.iter().all(|volume| volume.read_only)
     }
 
     fn persist(&mut self, members: MemberSet) {
@@ -297,7 +307,8 @@ impl Controller {
             .iter()
             .zip(&self.record.volumes)
             .all(|(marks, volume)| {
-                marks.is_settled() || (volume.then_resync && marks.is_at_rest())
+                let stays_dirty = volume.then_resync || volume.read_only;
+                marks.is_settled() || (stays_dirty && marks.is_at_rest())
             });
         let drained = !self.stale_view && self.all_confirmed(self.epoch) && self.flush.is_none();
         if self.stopping && !self.stopped && settled && drained && self.is_durable() {

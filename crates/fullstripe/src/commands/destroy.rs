@@ -129,7 +129,8 @@ fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
         .iter()
         .any(|probed| matches!(&probed.found, Ok(Some(found)) if has_volume(&found.mpb)));
     let damaged = drives.iter().any(|probed| probed.found.is_err());
-    if !named_here && !(args.force && damaged) {
+    let may_be_here = named_here || (args.force && damaged);
+    if !may_be_here {
         bail!(
             "no volume {} on {}; `fullstripe list` shows what is there",
             args.name,

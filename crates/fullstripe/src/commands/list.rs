@@ -6,9 +6,10 @@ use super::open::one_to_look;
 use super::words::{print_json, print_text};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
+use metadata::imsm::DecodeError;
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -56,10 +57,11 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
         }
     }
     let failed = !everywhere && !unreadable.is_empty();
-    let mut report = describe::report(&drives, StartOptions::default());
-    if everywhere {
-        report.empty.clear();
-    }
+    let report = if everywhere {
+        by_container(drives)
+    } else {
+        describe::report(&drives, StartOptions::default())
+    };
     if args.json {
         print_json(&Listing { report, unreadable })?;
     } else {
@@ -73,6 +75,35 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// The report of all drives of a machine, each container by itself: drives of different containers may have
+/// the same serial, as loop devices over files of the same name do. Drives without metadata are left out.
+fn by_container(drives: Vec<Probed>) -> describe::Report {
+    let mut groups: BTreeMap<Option<u32>, Vec<Probed>> = BTreeMap::new();
+    for probed in drives {
+        let family = family_of(&probed);
+        if family.is_some() || !matches!(probed.found, Ok(None)) {
+            groups.entry(family).or_default().push(probed);
+        }
+    }
+    let mut all = describe::report(&[], StartOptions::default());
+    for group in groups.into_values() {
+        let report = describe::report(&group, StartOptions::default());
+        all.containers.extend(report.containers);
+        all.spares.extend(report.spares);
+        all.damaged.extend(report.damaged);
+    }
+    all
+}
+
+/// The container that a drive's record belongs to, or claims to belong to if it is torn.
+fn family_of(probed: &Probed) -> Option<u32> {
+    match &probed.found {
+        Ok(Some(found)) if !found.mpb.is_spare() => Some(found.mpb.container_family()),
+        Err(DecodeError::Checksum { claims, .. }) => Some(claims.container_family),
+        _ => None,
+    }
 }
 
 /// Paths of the block devices that can hold members: no RAM disks, no optical or floppy drives, nothing

@@ -114,7 +114,7 @@ impl Probed {
         let content = match &self.found {
             Ok(None) => Content::Nothing,
             Ok(Some(found)) => Content::Record(Box::new(found.mpb.clone())),
-            Err(error) => Content::Damaged(error.clone()),
+            Err(error) => Content::Damaged(*error),
         };
         Candidate {
             name: self.drive.name().to_owned(),

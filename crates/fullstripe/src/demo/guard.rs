@@ -145,10 +145,26 @@ impl Guard {
 
     /// Clears away everything entered.
     pub fn clear(&self) {
-        let mut debts = self.debts();
-        debts.end_processes();
-        debts.detach_loop_devices();
-        let Some(folder) = debts.folder.take() else {
+        self.debts().clear();
+    }
+
+    /// The same, unless the list is just being changed, perhaps by the calling thread.
+    pub fn clear_if_free(&self) {
+        if let Ok(mut debts) = self.0.debts.try_lock() {
+            debts.clear();
+        }
+    }
+
+    fn debts(&self) -> MutexGuard<'_, Debts> {
+        self.0.debts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Debts {
+    fn clear(&mut self) {
+        self.end_processes();
+        self.detach_loop_devices();
+        let Some(folder) = self.folder.take() else {
             return;
         };
         if let Err(error) = std::fs::remove_dir_all(&folder) {
@@ -159,12 +175,6 @@ impl Guard {
         }
     }
 
-    fn debts(&self) -> MutexGuard<'_, Debts> {
-        self.0.debts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Debts {
     fn end_processes(&self) {
         for &leader in &self.groups {
             let _ = kill_process_group(leader, Signal::KILL);

@@ -33,6 +33,9 @@ use story::{Sizes, Story};
 const LOG_LINES: usize = 15;
 
 /// Show on files that drives can die and processes crash, and that speed scales; every claim is checked.
+///
+/// The files take 2.5 GiB at most, in $TMPDIR, /tmp or /var/tmp, or in /dev/shm if only that has room; they
+/// are removed at the end.
 #[derive(clap::Args, Debug)]
 pub struct DemoArgs {
     /// Smaller files and fewer points: done in half a minute
@@ -79,7 +82,10 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     let guard = Guard::watch()?;
     let mut screen = Screen::open(args.json);
     let mut seen = Seen::default();
-    let result = play(args, &guard, &mut screen, &mut seen);
+    clear_after_panic(&guard);
+    let played = play(args, &guard, &mut screen, &mut seen);
+    // A signal ends the processes: whatever came of that is its doing.
+    let result = played.map_err(|error| guard.check().err().unwrap_or(error));
     screen.still();
     if args.keep {
         guard.keep_folder();
@@ -102,6 +108,16 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     }
     Ok(code)
+}
+
+/// A release build ends at a panic without unwinding; what was entered is cleared away before.
+fn clear_after_panic(guard: &Guard) {
+    let guard = guard.clone();
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        guard.clear_if_free();
+    }));
 }
 
 fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) -> Result<()> {
@@ -143,7 +159,7 @@ fn conclude(screen: &mut Screen, seen: &Seen, result: &Result<()>, seconds: f64)
         return ExitCode::SUCCESS;
     };
     if let Some(Interrupted(number)) = error.downcast_ref() {
-        screen.line("\ndemo stopped before its end; everything is cleared away");
+        screen.line(&format!("\ndemo stopped before its end by signal {number}"));
         return ExitCode::from(guard::exit_code(*number));
     }
     let (what, evidence) = match error.downcast_ref::<Failed>() {

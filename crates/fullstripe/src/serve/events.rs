@@ -239,7 +239,7 @@ pub fn refusal(refused: Refused) -> &'static str {
         Refused::NoSuch => "there is no such drive, slot or job, or it is not in a state for this",
         Refused::WouldLoseData => "the array would lose data",
         Refused::Busy => {
-            "other background work of these drives has to end first, or a slot is not in sync"
+            "other background work of these drives has to end first, a slot is not in sync, or the volume is read-only"
         }
         Refused::TooSmall => "the drive is too small",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",

@@ -5,6 +5,7 @@
 //! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
 //! it: clients first, then the volumes are flushed and marked clean.
 
+mod ending;
 pub mod events;
 pub mod nbd;
 pub mod runtime;
@@ -22,6 +23,7 @@ use clap::Args;
 use drives::drive::Access;
 use drives::spec::parse_size;
 use drives::world::Wait;
+use ending::{LeftBehind, Signals};
 use engine::shard::Options;
 use events::Told;
 use metadata::imsm::start::StartOptions;
@@ -133,12 +135,9 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
         .flat_map(|probed| probed.drive.notes())
         .chain(&container.notes)
     {
-        eprintln!("fullstripe: {note}");
+        say(&note);
     }
-    let addresses = addresses(args);
-    let result = serve(args, options, container, &addresses);
-    addresses.iter().for_each(Listening::forget);
-    result
+    serve(args, options, container, &addresses(args))
 }
 
 fn run_options(args: &ServeArgs) -> Result<RunOptions> {
@@ -188,10 +187,14 @@ fn serve(
     let names = container.volume_names.clone();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &names, share)?;
-    let listening: Vec<Listening> = addresses
-        .iter()
-        .map(|address| nbd::listen(address, args.listen))
-        .collect::<Result<_>>()?;
+    let signals = Signals::catch()?;
+    let mut left_behind = LeftBehind::default();
+    let mut listening: Vec<Listening> = Vec::new();
+    for address in addresses {
+        let one = nbd::listen(address, args.listen)?;
+        left_behind.add(one.path());
+        listening.push(one);
+    }
     let uris = names
         .iter()
         .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
@@ -222,7 +225,7 @@ fn serve(
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let api = api::serve_api(ApiOptions {
+    let api = match api::serve_api(ApiOptions {
         shared: shared.clone(),
         events,
         spares: spares.clone(),
@@ -231,7 +234,14 @@ fn serve(
             stop.send_replace(true);
         }),
         hook: hook.clone(),
-    })?;
+    }) {
+        Ok(api) => api,
+        Err(error) => {
+            // Nobody has written anything, but the threads hold the drives.
+            runtime.stop(STOP_WITHIN)?;
+            return Err(error);
+        }
+    };
     for drive in &args.spare {
         let request = SpareRequest {
             drive: drive.clone(),
@@ -243,10 +253,10 @@ fn serve(
     }
     nbd::start_listening(&shared, listening);
     ready(&shared, json)?;
-    wait_for_end(stopped)?;
-    eprintln!("fullstripe: stopping");
+    signals.wait_for_end(stopped);
+    say(&"stopping");
     if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
-        eprintln!("fullstripe: {error:#}");
+        say(&format_args!("{error:#}"));
     }
     let result = runtime.stop(STOP_WITHIN);
     if let Some(hook) = &hook {
@@ -262,8 +272,13 @@ fn announce(event: &Told, json: bool) {
         let line = serde_json::to_string(event).unwrap_or_default();
         let _ = writeln!(std::io::stdout(), "{line}");
     } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
-        eprintln!("fullstripe: {}", event.text);
+        say(&event.text);
     }
+}
+
+/// Tells people on standard error. That nobody listens there must not end the array.
+fn say(text: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "fullstripe: {text}");
 }
 
 /// Says that the array can be used.
@@ -276,13 +291,22 @@ fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
         std::thread::sleep(Duration::from_millis(10));
         status = shared.status();
     }
-    if json {
-        println!("{}", serde_json::to_string(&*status)?);
-        return Ok(());
-    }
+    let text = if json {
+        format!("{}\n", serde_json::to_string(&*status)?)
+    } else {
+        in_words(&status)
+    };
+    // Who started it may not listen any more; the array is served all the same.
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    Ok(())
+}
+
+fn in_words(status: &Status) -> String {
+    let mut text = String::new();
     for volume in &status.volumes {
-        println!(
-            "serving {}: RAID {} of {} members, {} bytes, {}",
+        text += &format!(
+            "serving {}: RAID {} of {} members, {} bytes, {}\n",
             volume.name,
             volume.level,
             volume.slots.len(),
@@ -291,26 +315,7 @@ fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
         );
     }
     for uri in &status.exports {
-        println!("  {uri}");
+        text += &format!("  {uri}\n");
     }
-    std::io::stdout().flush()?;
-    Ok(())
-}
-
-/// Returns at SIGTERM, SIGINT, or when the API asks for the end.
-fn wait_for_end(mut stopped: tokio::sync::watch::Receiver<bool>) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = stopped.wait_for(|stop| *stop) => {}
-        }
-        Ok(())
-    })
+    text
 }

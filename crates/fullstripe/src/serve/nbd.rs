@@ -143,10 +143,12 @@ impl Listening {
         }
     }
 
-    /// Removes what the address leaves in the file system.
-    pub fn forget(address: &Address) {
-        if let Address::Unix(path) = address {
-            let _ = std::fs::remove_file(path);
+    /// What the address leaves in the file system.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.address {
+            Bound::Unix(path) => Some(path),
+            Bound::Tcp(_) => None,
         }
     }
 }
@@ -207,7 +209,7 @@ pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePor
                     socket,
                 )
             }),
-            on_problem: Box::new(|problem| eprintln!("fullstripe: {problem}")),
+            on_problem: Box::new(|problem| super::say(&problem)),
             limits: NbdLimits::default(),
         })?;
         Ok(port)

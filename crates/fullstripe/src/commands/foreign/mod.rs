@@ -27,13 +27,24 @@ pub struct Finding {
     pub marks: Vec<Range<u64>>,
 }
 
+impl Finding {
+    /// Something with one mark.
+    #[must_use]
+    pub fn at(what: impl Into<String>, offset_bytes: u64, length_bytes: u64) -> Finding {
+        let mark = offset_bytes..offset_bytes + length_bytes;
+        Finding {
+            what: what.into(),
+            marks: std::iter::once(mark).collect(),
+        }
+    }
+}
+
 /// The first and the last MiB of a drive.
 #[derive(Clone, Debug)]
 pub struct Ends {
     head: Vec<u8>,
     tail: Vec<u8>,
     size_bytes: u64,
-    sector_bytes: u64,
 }
 
 impl Ends {
@@ -54,7 +65,6 @@ impl Ends {
             head: read(0)?,
             tail: read(size_bytes - length)?,
             size_bytes,
-            sector_bytes: u64::from(drive.sector_bytes()),
         })
     }
 
@@ -104,12 +114,6 @@ impl Ends {
         } else {
             format!(" (label \"{text}\")")
         }
-    }
-
-    /// Logical sector size of the drive.
-    #[must_use]
-    pub fn sector_bytes(&self) -> u64 {
-        self.sector_bytes
     }
 
     /// Size of the drive.

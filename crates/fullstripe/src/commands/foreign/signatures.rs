@@ -80,12 +80,12 @@ pub fn search(ends: &Ends) -> Vec<Finding> {
     found
         .map(|signature| {
             let label = ends.label(signature.label.0, signature.label.1);
-            let end = signature.offset_bytes + signature.mark.len() as u64;
-            let mark = signature.offset_bytes..end;
-            Finding {
-                what: format!("{}{label}", signature.what),
-                marks: vec![mark],
-            }
+            let length = signature.mark.len() as u64;
+            Finding::at(
+                format!("{}{label}", signature.what),
+                signature.offset_bytes,
+                length,
+            )
         })
         .collect()
 }

@@ -33,11 +33,11 @@ pub fn file_systems(ends: &Ends) -> Vec<Finding> {
         "an ext2"
     };
     let label = ends.label(base + 0x78, 16);
-    let mark = base + 0x38..base + 0x3A;
-    vec![Finding {
-        what: format!("{name} file system{label}"),
-        marks: vec![mark],
-    }]
+    vec![Finding::at(
+        format!("{name} file system{label}"),
+        base + 0x38,
+        2,
+    )]
 }
 
 /// GPT, or an MBR partition table where there is no GPT.
@@ -68,10 +68,11 @@ pub fn gpt(ends: &Ends) -> Vec<Finding> {
                 .collect()
         }
         (None, Some(copy)) => {
-            return vec![Finding {
-                what: "the second header of a GPT partition table".to_owned(),
-                marks: vec![copy..copy + 8],
-            }];
+            return vec![Finding::at(
+                "the second header of a GPT partition table",
+                copy,
+                8,
+            )];
         }
     };
     let partitions = first.map_or(0, |sector| gpt_partitions(ends, sector));
@@ -119,10 +120,11 @@ fn mbr(ends: &Ends) -> Vec<Finding> {
         return Vec::new();
     }
     let plural = if partitions == 1 { "" } else { "s" };
-    vec![Finding {
-        what: format!("an MBR partition table with {partitions} partition{plural}"),
-        marks: vec![446..512],
-    }]
+    vec![Finding::at(
+        format!("an MBR partition table with {partitions} partition{plural}"),
+        446,
+        66,
+    )]
 }
 
 /// Other RAID metadata and volume managers.
@@ -145,10 +147,7 @@ fn md_0_90(ends: &Ends) -> Option<Finding> {
     let at = (ends.size_bytes() / BLOCK).checked_sub(1)? * BLOCK;
     let reversed: Vec<u8> = MD_MAGIC.iter().rev().copied().collect();
     let found = ends.has(at, &MD_MAGIC) || ends.has(at, &reversed);
-    found.then(|| Finding {
-        what: "a Linux md superblock (version 0.90)".to_owned(),
-        marks: vec![at..at + 4],
-    })
+    found.then(|| Finding::at("a Linux md superblock (version 0.90)", at, 4))
 }
 
 /// md 1.0 near the end, 1.1 at the start, 1.2 after 4 KiB.
@@ -160,20 +159,18 @@ fn md_1(ends: &Ends) -> Option<Finding> {
         .into_iter()
         .find(|&(_, at)| ends.has(at, &MD_MAGIC) && ends.u32_at(at + 4) == 1)?;
     let label = ends.label(at + 32, 32).replacen("label", "array", 1);
-    Some(Finding {
-        what: format!("a Linux md superblock (version {version}){label}"),
-        marks: vec![at..at + 4],
-    })
+    Some(Finding::at(
+        format!("a Linux md superblock (version {version}){label}"),
+        at,
+        4,
+    ))
 }
 
 /// LVM2: a label in one of the first four sectors.
 fn lvm(ends: &Ends) -> Option<Finding> {
     let label = |at: &u64| ends.has(*at, b"LABELONE") && ends.has(at + 24, b"LVM2 001");
     let at = (0..4).map(|sector| sector * 512).find(label)?;
-    Some(Finding {
-        what: "an LVM2 physical volume".to_owned(),
-        marks: vec![at..at + 8],
-    })
+    Some(Finding::at("an LVM2 physical volume", at, 8))
 }
 
 /// SNIA DDF: an anchor in the last sector, or 128 KiB before it where a controller moved it.
@@ -183,10 +180,7 @@ fn ddf(ends: &Ends) -> Option<Finding> {
         .into_iter()
         .filter_map(|from_end| ends.size_bytes().checked_sub(from_end))
         .find(|&at| ends.has(at, &MAGIC))?;
-    Some(Finding {
-        what: "DDF RAID metadata".to_owned(),
-        marks: vec![at..at + 4],
-    })
+    Some(Finding::at("DDF RAID metadata", at, 4))
 }
 
 /// ZFS: four labels of 256 KiB, two at each end; the second half of each is a ring of uberblocks.

@@ -14,7 +14,6 @@ fn ends_of(bytes: &[u8]) -> Ends {
         head: bytes[..end].to_vec(),
         tail: bytes[bytes.len() - end..].to_vec(),
         size_bytes: bytes.len() as u64,
-        sector_bytes: 512,
     }
 }
 

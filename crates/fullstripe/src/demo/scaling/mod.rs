@@ -5,9 +5,11 @@
 //! array, by the formulas of [`crate::bench`]. A point below [`SHARE_MIN`] is measured again, for longer:
 //! other work on the machine takes time from it, and may be over.
 
+mod table;
+
 use super::checks::Checks;
 use super::guard::Guard;
-use super::screen::{Screen, Tone, bar};
+use super::screen::Screen;
 use crate::bench::args::{Config, Workload};
 use crate::bench::measure;
 use anyhow::{Context, Result};
@@ -26,12 +28,16 @@ const MEMBER_READS_PER_S: u32 = 20_000;
 const MEMBER_WRITES_PER_S: u32 = 10_000;
 /// Room for every chunk of a stripe to be somewhere else each time.
 const MEMBER_MIB: u32 = 17;
-const CHUNK_BYTES: u32 = 64 << 10;
-/// Requests per member; a closed loop of D requests over N members reaches about D / (D + N) of its limit.
-const DEPTH_PER_MEMBER: u32 = 64;
-/// The same for full stripes, of which each uses all members.
-const STRIPES_DEPTH: u32 = 8;
-const BAR_WIDTH: usize = 12;
+/// Small, so that enough stripes pass in a short time to count them.
+const CHUNK_BYTES: u32 = 16 << 10;
+/// Reads outstanding per member. A closed loop of D requests over N members reaches about D / (D + N) of
+/// its limit.
+const READS_PER_MEMBER: u32 = 64;
+/// Writes outstanding per member. More would let a parity array's reads and writes come in turns that are
+/// as long as a measurement.
+const WRITES_PER_MEMBER: u32 = 24;
+/// Full stripes outstanding, of which each uses all members.
+const STRIPES: u32 = 16;
 
 /// What is asked of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +111,7 @@ impl Plan {
         points: &mut Vec<Point>,
     ) -> Result<()> {
         let begun = Instant::now();
-        head(screen);
+        table::head(screen);
         let total = self.rows.len() * KINDS.len();
         for (at, &(level, members)) in self.rows.iter().enumerate() {
             let mut cells = Vec::new();
@@ -117,7 +123,7 @@ impl Plan {
                     points.len() + 1
                 ));
                 let point = self.point(level, members, kind, guard)?;
-                cells.push(cell(screen, kind, &point));
+                cells.push(table::cell(screen, kind, &point));
                 points.push(point);
             }
             let is_first = at == 0 || self.rows[at - 1].0 != level;
@@ -205,14 +211,9 @@ impl Kind {
             Level::Raid10 => members / 2,
         };
         let (read_percent, random, block_bytes, queue_depth) = match self {
-            Kind::Reads => (100, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
-            Kind::Writes => (0, true, 4096, DEPTH_PER_MEMBER * u32::from(members)),
-            Kind::Stripes => (
-                0,
-                false,
-                CHUNK_BYTES * u32::from(data_members),
-                STRIPES_DEPTH,
-            ),
+            Kind::Reads => (100, true, 4096, READS_PER_MEMBER * u32::from(members)),
+            Kind::Writes => (0, true, 4096, WRITES_PER_MEMBER * u32::from(members)),
+            Kind::Stripes => (0, false, CHUNK_BYTES * u32::from(data_members), STRIPES),
         };
         Config {
             level,
@@ -234,57 +235,24 @@ impl Kind {
             overwrite: false,
         }
     }
+}
 
-    /// The most that eight members can do, which fills a bar.
-    fn most(self) -> f64 {
-        8.0 * match self {
-            Kind::Reads => f64::from(MEMBER_READS_PER_S),
-            Kind::Writes => f64::from(MEMBER_WRITES_PER_S),
-            Kind::Stripes => f64::from(MEMBER_WRITES_PER_S) * 4096.0,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_can_be_measured() {
+        let plan = Plan::new(false);
+        assert_eq!(plan.rows.len(), 17);
+        for (level, members) in plan.rows {
+            for kind in KINDS {
+                let config = kind.config(level, members, plan.time);
+                config.check().unwrap();
+                assert!(config.block_bytes <= 8 * CHUNK_BYTES, "{config:?}");
+            }
         }
+        let stripe = Kind::Stripes.config(Level::Raid5, 8, plan.time);
+        assert_eq!(stripe.block_bytes, 7 * CHUNK_BYTES);
     }
-}
-
-fn head(screen: &mut Screen) {
-    let text = |text: String| format!("    {text}");
-    let reads = MEMBER_READS_PER_S / 1000;
-    let writes = MEMBER_WRITES_PER_S / 1000;
-    let remark = format!(
-        "each member: {reads} 000 reads or {writes} 000 writes of 4 KiB per second; %: of the roofline"
-    );
-    let remark = screen.paint(Tone::Quiet, &text(remark));
-    screen.line(&remark);
-    let titles = [
-        "random reads, 4 KiB",
-        "random writes, 4 KiB",
-        "full-stripe writes",
-    ];
-    let titles = titles.map(|title| format!("{title:<26}")).join("  ");
-    let titles = screen.paint(
-        Tone::Quiet,
-        text(format!("          N  {titles}")).trim_end(),
-    );
-    screen.line(&titles);
-}
-
-fn cell(screen: &Screen, kind: Kind, point: &Point) -> String {
-    let (measured, figure) = match kind {
-        Kind::Stripes => (
-            point.bytes_per_s,
-            format!("{:>5.0} MB/s", point.bytes_per_s / 1e6),
-        ),
-        _ => (point.iops, format!("{:>5.1} k", point.iops / 1e3)),
-    };
-    let drawn = bar(measured / kind.most(), BAR_WIDTH);
-    let rest = " ".repeat(BAR_WIDTH.saturating_sub(drawn.chars().count()));
-    let tone = if point.share >= SHARE_MIN {
-        Tone::Good
-    } else {
-        Tone::Bad
-    };
-    format!(
-        "{figure} {}{rest}{}",
-        screen.paint(tone, &drawn),
-        screen.paint(Tone::Quiet, &format!("{:>4.0} %", point.share * 100.0))
-    )
 }
