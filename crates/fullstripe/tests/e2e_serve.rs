@@ -102,11 +102,14 @@ fn a_killed_server_loses_nothing_acknowledged() {
             load.wait_for(120 + 170 * round, 30);
             server.kill();
             ledger = load.end().0;
-            server = start().start();
-            let volume = &server.at_start["volumes"][0];
-            if level != 0 {
-                assert_eq!(volume["dirty"], true, "a crash under load leaves it dirty");
+            for drive in 0..members {
+                let dirty = on_drive(&bed, drive, 0)["dirty"] == (level != 0);
+                assert!(
+                    dirty,
+                    "writes began before d{drive} said dirty, or RAID 0 did"
+                );
             }
+            server = start().start();
             // Served and right at once, whether or not the resync has got there.
             server.verify("data", &mut ledger);
         }
@@ -318,32 +321,29 @@ fn a_rebuild_that_is_killed_resumes_at_its_checkpoint() {
     let server = bed.serve(bed.first(3)).start();
     let mut ledger = ledger(&server, 0, 11);
     ledger.fill(&mut server.client("data"));
+    // Only where nothing was being written does the checkpoint say enough.
+    server.wait_event("dirty-mark", "clean", 20);
     server.order(&["fail", "1"]).ok();
     // 126 MiB at 12 MiB/s take ten seconds; the checkpoint comes after five.
     server.order(&["rate", "12m"]).ok();
-    server
-        .order(&["add-spare", &bed.drive(3).display().to_string()])
-        .ok();
-    let load = ledger.load(server.clients("data", 1), Mix::Small);
+    let spare = bed.drive(3).display().to_string();
+    server.order(&["add-spare", &spare]).ok();
     server.wait_status("beyond a checkpoint", 30, |status| {
         status["volumes"][0]["job"]["done_bytes"].as_u64() > Some(80 * MIB)
     });
     server.kill();
-    ledger = load.end().0;
     let left = [0, 2, 3].map(|at| bed.drive(at).to_owned());
     let migration = on_drive(&bed, 0, 0)["migration"].clone();
     assert!(!migration.is_null(), "the rebuild is on record");
-    let server = bed
-        .serve(&left)
-        .option(&["--accept-write-hole", "--rate", "12m"])
-        .start();
-    let status = server.wait_status("rebuilding", 10, |status| {
-        status["volumes"][0]["job"]["kind"] == "rebuild"
-    });
-    let done = status["volumes"][0]["job"]["done_bytes"]
-        .as_u64()
-        .expect("progress");
-    assert!(done >= 30 * MIB, "it began again at {done} bytes");
+    let server = bed.serve(&left).option(&["--rate", "12m"]).start();
+    let job = &server.at_start["volumes"][0]["job"];
+    assert_eq!(job["kind"], "rebuild");
+    let done_bytes = job["done_bytes"].as_u64().expect("progress");
+    assert!(
+        done_bytes >= 30 * MIB,
+        "it began again at {done_bytes} bytes"
+    );
+    server.verify("data", &mut ledger);
     server.order(&["rate", "0"]).ok();
     server.wait_event("job-ended", "rebuild finished", 60);
     server.wait_optimal(30);
@@ -351,6 +351,45 @@ fn a_rebuild_that_is_killed_resumes_at_its_checkpoint() {
     scrub_finds_nothing(&server, "data");
     server.stop();
     expect_clean(&bed, [0, 2, 3]);
+}
+
+#[test]
+fn a_rebuild_under_load_that_is_killed_is_done_again() {
+    for (level, members) in [(1, 2), (10, 4)] {
+        let bed = Bed::new(members + 1, 64 * MIB);
+        bed.create("data", level, bed.first(members), &[]);
+        let server = bed
+            .serve(bed.first(members))
+            .option(&["--rate", "8m"])
+            .start();
+        let mut ledger = ledger(&server, 0, 20);
+        ledger.fill(&mut server.client("data"));
+        server.order(&["fail", "1"]).ok();
+        let spare = bed.drive(members).display().to_string();
+        server.order(&["add-spare", &spare]).ok();
+        let load = ledger.load(server.clients("data", 2), Mix::Everything);
+        server.wait_status("rebuilding", 30, |status| {
+            status["volumes"][0]["job"]["done_bytes"].as_u64() > Some(8 * MIB)
+        });
+        server.kill();
+        let (mut ledger, _) = load.end();
+        let left: Vec<PathBuf> = (0..=members)
+            .filter(|at| *at != 1)
+            .map(|at| bed.drive(at).to_owned())
+            .collect();
+        let server = bed.serve(&left).start();
+        server.verify("data", &mut ledger);
+        let load = ledger.load(server.clients("data", 2), Mix::Everything);
+        load.wait_for(100, 30);
+        server.wait_event("job-ended", "rebuild finished", 60);
+        let mut ledger = load.stop();
+        server.wait_optimal(30);
+        server.verify("data", &mut ledger);
+        scrub_finds_nothing(&server, "data");
+        server.stop();
+        let members = (0..=members).filter(|at| *at != 1);
+        expect_clean(&bed, members);
+    }
 }
 
 #[test]
@@ -483,6 +522,7 @@ fn an_array_is_served_once() {
     bed.serve(&bed.drives()[3..])
         .option(&["--nbd", &address])
         .refused("another process answers");
+    assert_eq!(server.client("data").read(0, 4096), Ok(vec![7; 4096]));
     server.stop();
 }
 

@@ -47,7 +47,7 @@ impl Story<'_> {
             || format!("{compared} bytes were compared, {acknowledged} had been acknowledged"),
         )?;
         self.result(&format!(
-            "{} writes of {} in all compared: none is lost",
+            "{} writes, {}, read back and compared: none is lost",
             grouped(written.total_ios),
             mib(compared)
         ));

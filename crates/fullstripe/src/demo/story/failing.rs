@@ -112,7 +112,7 @@ impl Story<'_> {
         let mut scrub = self
             .programs
             .start("scrub", &["fullstripe", "scrub", "vol0", "--wait"])?;
-        let mut moved = Instant::now();
+        let (mut moved, mut total) = (Instant::now(), 0);
         while scrub.poll()?.is_none() {
             if self.begun.elapsed() > JOB_WITHIN {
                 bail!("the scrub does not end\n{}", scrub.printed());
@@ -120,6 +120,7 @@ impl Story<'_> {
             if moved.elapsed() > MOVE {
                 let status = self.server()?.status()?;
                 if let Some(job) = &volume(&status)?.job {
+                    total = job.total_bytes;
                     self.screen.progress(&progress(job));
                 }
                 moved = Instant::now();
@@ -133,7 +134,10 @@ impl Story<'_> {
         self.claim("data and parity match everywhere", clean, || {
             format!("{mismatches} mismatches\n{}", ended.evidence())
         })?;
-        self.result("no mismatch");
+        self.result(&format!(
+            "{} of each drive compared: no mismatch",
+            mib(total)
+        ));
         Ok(())
     }
 
