@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Programs that tests call and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 16] = [
+const PACKAGES: [(&str, &str); 17] = [
     ("fio", "fio"),
     ("nbdinfo", "libnbd-bin"),
     ("nbdcopy", "libnbd-bin"),
@@ -25,6 +25,7 @@ const PACKAGES: [(&str, &str); 16] = [
     ("umount", "mount"),
     ("fusermount3", "fuse3"),
     ("setpriv", "util-linux"),
+    ("sync", "coreutils"),
 ];
 
 /// A command line of an installed program, which the kernel ends when the test ends.

@@ -33,6 +33,7 @@ pub mod attributes;
 pub mod build;
 pub mod choose;
 pub mod codec;
+mod exercise;
 pub mod geometry;
 pub mod migration_record;
 pub mod place;
@@ -50,6 +51,8 @@ mod tests;
 
 pub use attributes::Attributes;
 pub use codec::{DecodeError, EncodeError};
+#[doc(hidden)]
+pub use exercise::fuzz_one;
 pub use geometry::Level;
 pub use record::{
     BadBlockEntry, Disk, Map, MapState, Migration, MigrationKind, Mpb, SectorSize, SlotEntry,

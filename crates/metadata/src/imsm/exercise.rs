@@ -1,0 +1,124 @@
+//! What the fuzzer does with any bytes, callable from ordinary tests too: read them as a drive's metadata
+//! region, then repair what only stands in the way (signature, length, checksum) and put whatever record
+//! comes out through every rule. Nothing may panic, and what can be read must survive being written.
+
+use super::choose::{Candidate, Content, choose};
+use super::codec::checksum;
+use super::place::{decode_region, encode_image};
+use super::start::{StartOptions, start_mode};
+use super::{Mpb, SectorSize, Serial, Uuid};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+const SIGNATURE: &[u8] = b"Intel Raid ISM Cfg Sig. 1.3.00\0\0";
+
+/// See the module's prose.
+#[doc(hidden)]
+pub fn fuzz_one(data: &[u8]) {
+    let Some((&first, rest)) = data.split_first() else {
+        return;
+    };
+    let sector = if first & 1 == 0 {
+        SectorSize::Bytes512
+    } else {
+        SectorSize::Bytes4096
+    };
+    let _ = decode_region(rest, sector);
+    let Ok(mpb) = Mpb::decode(&repaired(rest), sector) else {
+        return;
+    };
+    if let Ok(bytes) = mpb.encode(sector) {
+        let again = Mpb::decode(&bytes, sector).expect("what was encoded can be decoded");
+        assert!(again == mpb, "a record changes when it is written and read");
+        let _ = encode_image(&mpb, sector);
+    }
+    put_through_the_rules(mpb, sector, first);
+}
+
+/// `bytes` with signature, length and checksum as a reader wants them.
+fn repaired(bytes: &[u8]) -> Vec<u8> {
+    let mut record = bytes.to_vec();
+    let length = record.len() / 4 * 4;
+    record.truncate(length);
+    if length < 0x28 {
+        return record;
+    }
+    record[..SIGNATURE.len()].copy_from_slice(SIGNATURE);
+    record[0x24..0x28].copy_from_slice(&(length as u32).to_le_bytes());
+    record[0x20..0x24].fill(0);
+    let sum = checksum(&record);
+    record[0x20..0x24].copy_from_slice(&sum.to_le_bytes());
+    record
+}
+
+fn put_through_the_rules(mut mpb: Mpb, sector: SectorSize, choice: u8) {
+    let candidate = |serial: Serial, total_sectors| Candidate {
+        name: String::from("drive"),
+        serial,
+        total_sectors,
+        sector,
+        content: Content::Record(Box::new(mpb.clone())),
+    };
+    let candidates: Vec<Candidate> = mpb
+        .disks
+        .iter()
+        .take(8)
+        .map(|disk| candidate(disk.serial, disk.total_sectors))
+        .collect();
+    let present: Vec<bool> = (0..mpb.disks.len())
+        .map(|row| choice >> (row % 7) & 2 == 0)
+        .collect();
+    let options = StartOptions {
+        degraded: choice & 4 != 0,
+        accept_write_hole: choice & 8 != 0,
+        accept_unsynced: choice & 16 != 0,
+    };
+    for found in choose(&candidates).containers {
+        if let Ok(mut assembly) = found.outcome {
+            let _ = assembly.record_absences();
+        }
+    }
+    for at in 0..mpb.volumes.len() {
+        let _ = start_mode(&mpb, at, &present, options);
+        let _ = Uuid::of_volume(&mpb, at);
+        let _ = mpb.volumes[at].checkpoint_sector();
+        let _ = mpb.set_dirty(at, true);
+    }
+    for row in 0..mpb.disks.len() {
+        let _ = mpb.mark_failed(row);
+    }
+    for at in 0..mpb.volumes.len() {
+        let _ = mpb.finish_sync(at);
+        let _ = mpb.finish_rebuild(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn bytes_of_every_kind_are_survived() {
+        fuzz_one(&[]);
+        fuzz_one(&vec![0; 4096]);
+        fuzz_one(&vec![0xFF; 2048]);
+        let mut seed = 1u64;
+        for length in 0..2000 {
+            let mut bytes = Vec::with_capacity(length);
+            for _ in 0..length {
+                seed = seed
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                // Mostly zeros, as records are.
+                bytes.push(if seed >> 60 < 12 {
+                    0
+                } else {
+                    (seed >> 40) as u8 % 7
+                });
+            }
+            fuzz_one(&bytes);
+        }
+    }
+}
