@@ -78,7 +78,10 @@ impl Engine {
             self.backlog.push_back(request);
             return;
         };
-        self.count_request(&request);
+        // A piece from another shard was counted there, as part of its request.
+        if origin.is_none() {
+            self.count_request(&request);
+        }
         let state = &mut self.requests[index];
         state.request = request;
         state.origin = origin;

@@ -675,6 +675,32 @@ fn a_hundred_times_more_requests_than_fit_are_all_answered() {
 }
 
 #[test]
+fn a_request_counts_once_however_many_shards_work_on_it() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 4, 5, quick());
+    let length = shape.row_bytes() as usize;
+    for request in 0..8 {
+        let offset = 4096 + request as u64 * 16384;
+        array.write(request % 4, offset, &vec![1; length]).unwrap();
+        array.read(request % 4, offset, length as u32).unwrap();
+    }
+    let sum = |of: fn(&engine::stats::Stats) -> u64| {
+        array
+            .shards
+            .iter()
+            .map(|shard| of(shard.engine.stats()))
+            .sum::<u64>()
+    };
+    assert!(sum(|stats| stats.forwards) > 0);
+    assert_eq!(
+        (sum(|stats| stats.writes), sum(|stats| stats.reads)),
+        (8, 8)
+    );
+    assert_eq!(sum(|stats| stats.write_bytes), 8 * length as u64);
+    assert_eq!(sum(|stats| stats.read_bytes), 8 * length as u64);
+}
+
+#[test]
 fn sequential_small_writes_become_full_stripes() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 40);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
