@@ -23,7 +23,7 @@ pub mod serve;
 pub use bed::Bed;
 pub use faulty::FaultyDrive;
 pub use ledger::{Ledger, Load, Mix};
-pub use machine::{Loop, Mount, is_root};
+pub use machine::{Loop, Mount, has_fuse, is_root};
 pub use nbd::Client;
 pub use process::{Said, run, tool};
 pub use serve::{Server, Starting};

@@ -59,16 +59,3 @@ fn held_answers_can_be_cancelled_and_errors_are_not_held() {
     let error = fail(&mut world, 1);
     assert_eq!((error.class, error.errno), (ErrorClass::Path, ECANCELED));
 }
-
-/// Run by hand: `cargo test --release -p drives world::tests::throttled -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn accuracy() {
-    for (iops, depth) in [(10_000, 8), (90_000, 32), (640_000, 128)] {
-        for wait in [Wait::Sleep, Wait::Spin] {
-            let got = rate(&format!("null:1g,read-iops={iops}"), depth, wait);
-            let off = (got / iops as f64 - 1.0) * 100.0;
-            println!("{iops} at depth {depth}, {wait:?}: {got:.0}, {off:+.2} %");
-        }
-    }
-}
