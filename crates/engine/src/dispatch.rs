@@ -321,6 +321,7 @@ impl Engine {
         let plan = &mut self.running[index].plan;
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0).iter().next();
+        let write_back = write_back && !volume.view.read_only;
         let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0)
             .iter()
             .next();

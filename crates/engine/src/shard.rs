@@ -57,6 +57,8 @@ pub struct Options {
     pub rate_bytes_per_s: u64,
     /// Take a spare as soon as a member fails.
     pub auto_rebuild: bool,
+    /// Write nothing to any member, metadata included.
+    pub read_only: bool,
 }
 
 impl Default for Options {
@@ -66,6 +68,7 @@ impl Default for Options {
             clean_after: crate::limits::CLEAN_AFTER,
             rate_bytes_per_s: 0,
             auto_rebuild: true,
+            read_only: false,
         }
     }
 }

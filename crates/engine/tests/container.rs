@@ -289,3 +289,38 @@ fn four_kilobyte_sectors_are_kept_to() {
     assert_eq!(array.write(0, 4096, &[1; 512]), Err(Failure::Misuse));
     check(&mut array, 0, &content);
 }
+
+#[test]
+fn a_read_only_array_is_not_written_to_whatever_happens() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 40);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    let content = fill(&mut array, 0, 4);
+    let disks = std::mem::take(&mut array.shared.borrow_mut().disks);
+    let mut crashed = record(shape, 1, Some(SyncKind::Resync));
+    crashed.volumes[0].read_only = true;
+    let options = Options {
+        read_only: true,
+        ..Options::default()
+    };
+    let mut disks: Vec<_> = disks.into_iter().collect();
+    disks.push(memory::Disk::empty(disks[0].bytes.len() as u64));
+    let before: Vec<Vec<u8>> = disks.iter().map(|disk| disk.bytes.clone()).collect();
+    let mut again = Array::over(crashed, disks, 2, 6, options, shape);
+    again.shared.borrow_mut().persists.clear();
+    check(&mut again, 0, &content);
+    assert_eq!(again.write(0, 0, &[1; 4096]), Err(Failure::ReadOnly));
+    // A block that cannot be read, a member that goes: answered or refused, but nothing is written.
+    let bad = shape.start_bytes + (16 << 10);
+    again.shared.borrow_mut().disks[0]
+        .bad
+        .push((bad, bad + 512));
+    let _ = again.read(0, 0, 512 << 10);
+    again.shared.borrow_mut().disks[1].gone = true;
+    let _ = again.read(1, 0, 512 << 10);
+    again.wait_ms(2000);
+    let shared = again.shared.borrow();
+    assert!(shared.persists.is_empty(), "metadata was written");
+    for (disk, before) in shared.disks.iter().zip(&before) {
+        assert!(disk.bytes == *before, "a member was written to");
+    }
+}

@@ -262,6 +262,10 @@ impl Controller {
         if self.stale_view {
             self.publish();
         }
+        if self.options.read_only {
+            self.updater.skip();
+            return;
+        }
         // Spares carry a record of their own; it does not change.
         let active = if self.writes_nothing() {
             MemberSet::default()

@@ -13,7 +13,7 @@ use engine::control::record::{
 use engine::layout::{Geometry, Level};
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
-use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
+use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork, start_mode};
 use metadata::imsm::{Level as ImsmLevel, Mpb, Volume, WriteHolePolicy};
 
 const SECTOR_BYTES: u64 = 512;
@@ -296,8 +296,18 @@ fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> V
 }
 
 fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
-    let StartMode::ReadWrite { sync, .. } = mode else {
-        return None;
+    let unsynced = |from_sector: u64| SyncRecord {
+        kind: SyncKind::Initial,
+        done_bytes: from_sector * SECTOR_BYTES,
+    };
+    let sync = match mode {
+        StartMode::ReadWrite { sync, .. } => sync,
+        // Never synchronised here, but remembered: what parity cannot vouch for is an error.
+        StartMode::ReadOnly {
+            reason: ReadOnlyReason::UnsyncedParity { from_sector },
+            ..
+        } => return Some(unsynced(*from_sector)),
+        StartMode::ReadOnly { .. } | StartMode::Refused { .. } => return None,
     };
     let (kind, from_sector) = match sync {
         SyncWork::None => return None,

@@ -162,7 +162,8 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
         engine: Options {
             member_deadline: seconds(args.deadline),
             rate_bytes_per_s: rate,
-            auto_rebuild: !args.no_auto_rebuild,
+            auto_rebuild: !args.no_auto_rebuild && !args.read_only,
+            read_only: args.read_only,
             ..Options::default()
         },
     })
