@@ -6,7 +6,7 @@ mod common;
 
 use common::nbd::{self, EIO};
 use common::{
-    Bed, FaultyDrive, Ledger, Load, Loop, MIB, Mix, Mount, Server, has_fuse, is_root, run, tool,
+    Bed, FaultyDrive, Ledger, Load, Loop, MIB, Mix, Mount, Server, has_fuse, is_root, run,
 };
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -47,11 +47,16 @@ fn a_file_that_is_cut_short_is_a_failed_member() {
             .serve(bed.first(members))
             .option(&["--shards", "2"])
             .start();
-        let load = load(&server, 1, Mix::Everything);
-        load.wait_for(200, 30);
+        let mut ledger = ledger(&server, 1);
+        ledger.fill(&mut server.client("data"));
+        // Writes would make the file long again, with zeros for what was cut off.
+        let load = ledger.load(server.clients("data", 2), Mix::Reads);
+        load.wait_for(100, 30);
         bed.set_length(1, MIB);
         server.wait_event("member-failed", "d1", 10);
         server.wait_event("failure-recorded", "d1", 10);
+        load.wait_for(100, 30);
+        let load = load.stop().load(server.clients("data", 2), Mix::Everything);
         load.wait_for(200, 30);
         let spare = bed.drive(members).display().to_string();
         server.order(&["add-spare", &spare]).ok();
@@ -64,42 +69,42 @@ fn a_file_that_is_cut_short_is_a_failed_member() {
     }
 }
 
+/// Three drives of which the second is a block device that can be made to fail.
+fn with_faulty_device() -> (Bed, FaultyDrive, Loop) {
+    let mut bed = Bed::new(3, 48 * MIB);
+    let faulty = FaultyDrive::new(bed.drive(1), &bed.path("faulty"));
+    let device = Loop::over(&faulty.path(), &["--direct-io=on"]);
+    bed.replace_drive(1, device.device().to_owned());
+    (bed, faulty, device)
+}
+
 #[test]
-fn a_block_device_that_shrinks_away_is_a_failed_member() {
-    if !is_root("a_block_device_that_shrinks_away_is_a_failed_member") {
+fn a_block_device_that_only_gives_errors_is_a_failed_member() {
+    if !is_root("a_block_device_that_only_gives_errors_is_a_failed_member") {
         return;
     }
-    let mut bed = Bed::new(3, 48 * MIB);
-    let files = bed.drives().to_vec();
-    let loops: Vec<Loop> = files.iter().map(|file| Loop::over(file, &[])).collect();
-    for (at, device) in loops.iter().enumerate() {
-        bed.replace_drive(at, device.device().to_owned());
-    }
+    let (bed, faulty, _device) = with_faulty_device();
     bed.create("data", 5, bed.drives(), &[]);
     let server = bed.serve(bed.drives()).start();
+    server.wait_optimal(60);
     bed.serve(bed.drives()).refused("in use");
     let load = load(&server, 2, Mix::Everything);
     load.wait_for(200, 30);
-    // A loop device lives as long as somebody holds it; this is as gone as it gets.
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&files[2])
-        .expect("its file");
-    file.set_len(4096).expect("it can be cut");
-    run(
-        tool("losetup").arg("--set-capacity").arg(loops[2].device()),
-        20,
-    )
-    .ok();
-    server.wait_event("failure-recorded", "loop", 10);
+    faulty.set(|faults| {
+        faults.unreadable = vec![0..48 * MIB];
+        faults.unwritable = vec![0..48 * MIB];
+        faults.no_flush = true;
+    });
+    server.wait_event("failure-recorded", "loop", 20);
     load.wait_for(200, 30);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
     server.stop();
-    let server = bed.serve(bed.first(2)).start();
+    let left = [0, 2].map(|at| bed.drive(at).to_owned());
+    let server = bed.serve(&left).start();
+    assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
     server.verify("data", &mut ledger);
-    server.kill();
-    bed.serve(bed.first(2)).start().stop();
+    server.stop();
 }
 
 #[test]
@@ -222,44 +227,42 @@ fn without_redundancy_no_room_is_the_clients_error_and_no_more() {
 
 #[test]
 fn a_hung_member_is_failed_at_its_deadline() {
-    if !has_fuse("a_hung_member_is_failed_at_its_deadline") {
+    if !is_root("a_hung_member_is_failed_at_its_deadline") {
         return;
     }
-    for (level, members) in [(5, 3), (1, 2)] {
-        let (bed, faulty) = with_faulty(members, 1, 48 * MIB);
-        let drives = specs(&bed, members);
-        bed.create("data", level, &drives, &[]);
-        let server = bed.serve(&drives).option(&["--deadline", "2"]).start();
-        let mut ledger = ledger(&server, 5);
-        ledger.fill(&mut server.client("data"));
-        faulty.set(|faults| faults.hung = true);
-        let load = ledger.load(server.clients("data", 2), Mix::Small);
-        let since = Instant::now();
-        server.wait_event("member-overdue", "", 10);
-        server.wait_event("failure-recorded", "", 10);
-        assert!(
-            since.elapsed() < Duration::from_secs(6),
-            "it took {:?}",
-            since.elapsed()
-        );
-        // Its own I/O may have to wait for the drive; others go on.
-        let mut other = server.client("data");
-        let free = other.size_bytes - 4096;
-        assert!(other.read(free, 4096).is_ok());
-        assert_eq!(server.volume_state(0), "degraded");
-        faulty.set(|faults| faults.hung = false);
-        load.wait_for(100, 30);
-        let mut ledger = load.stop();
-        server.verify("data", &mut ledger);
-        server.stop();
-        let server = bed.serve(&drives).start();
-        assert_eq!(
-            server.at_start["volumes"][0]["state"], "degraded",
-            "it is outdated"
-        );
-        server.verify("data", &mut ledger);
-        server.stop();
-    }
+    let (bed, faulty, _device) = with_faulty_device();
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).option(&["--deadline", "2"]).start();
+    server.wait_optimal(60);
+    let mut ledger = ledger(&server, 5);
+    ledger.fill(&mut server.client("data"));
+    faulty.set(|faults| faults.hung = true);
+    let load = ledger.load(server.clients("data", 2), Mix::Small);
+    let since = Instant::now();
+    server.wait_event("member-overdue", "loop", 10);
+    server.wait_event("failure-recorded", "loop", 10);
+    assert!(
+        since.elapsed() < Duration::from_secs(8),
+        "it took {:?}",
+        since.elapsed()
+    );
+    // I/O that the drive holds waits for it; all other I/O goes on.
+    let mut other = server.client("data");
+    let free = other.size_bytes - 4096;
+    assert!(other.read(free, 4096).is_ok());
+    assert_eq!(server.volume_state(0), "degraded");
+    faulty.set(|faults| faults.hung = false);
+    load.wait_for(100, 30);
+    let mut ledger = load.stop();
+    server.verify("data", &mut ledger);
+    server.stop();
+    let server = bed.serve(bed.drives()).start();
+    assert_eq!(
+        server.at_start["volumes"][0]["state"], "degraded",
+        "it is outdated"
+    );
+    server.verify("data", &mut ledger);
+    server.stop();
 }
 
 #[test]
@@ -272,6 +275,7 @@ fn an_unreadable_sector_is_reconstructed_and_healed() {
         let drives = specs(&bed, members);
         bed.create("data", level, &drives, &[]);
         let server = bed.serve(&drives).start();
+        server.wait_optimal(60);
         let mut ledger = ledger(&server, 6);
         ledger.fill(&mut server.client("data"));
         let sectors = [0, 4096, 777 * 512, 5 * MIB, 20 * MIB + 512];
@@ -320,10 +324,7 @@ fn without_redundancy_a_bad_sector_is_an_error_of_its_reader_only() {
     faulty.set(|faults| faults.unreadable = vec![8192..8704]);
     assert_eq!(client.read(0, 64 << 10), Err(EIO));
     assert!(client.read(4096, 4096).is_ok());
-    assert!(
-        client.read(64 << 10, 1 << 20).is_err(),
-        "it reaches round to the next row"
-    );
+    assert!(client.read(64 << 10, 1 << 20).is_ok());
     faulty.set(|faults| faults.unreadable.clear());
     server.verify("data", &mut ledger);
     assert_eq!(
@@ -347,6 +348,7 @@ fn a_member_that_cannot_write_or_flush_is_failed_and_nothing_is_lost() {
         let drives = specs(&bed, 3);
         bed.create("data", 5, &drives, &[]);
         let server = bed.serve(&drives).option(&["--shards", "2"]).start();
+        server.wait_optimal(60);
         faulty.set(|faults| match fault {
             "data" => faults.unwritable = vec![10 * MIB..11 * MIB],
             "metadata" => faults.unwritable = vec![end - MIB..end],
@@ -376,53 +378,70 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
     if !has_fuse("a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives") {
         return;
     }
-    let mut bed = Bed::new(3, 48 * MIB);
-    let faulty =
-        [0, 1].map(|at| FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}"))));
-    (0..2).for_each(|at| bed.replace_drive(at, faulty[at].path()));
-    let drives = specs(&bed, 3);
-    bed.create("data", 5, &drives, &[]);
-    let server = bed.serve(&drives).start();
-    let load = load(&server, 9, Mix::Everything);
-    load.wait_for(200, 30);
-    faulty[0].set(|faults| faults.unwritable = vec![0..48 * MIB]);
-    server.wait_event("failure-recorded", "", 10);
-    load.wait_for(200, 30);
-    faulty[1].set(|faults| faults.unwritable = vec![0..48 * MIB]);
-    server.wait_event("volume-failed", "data", 10);
-    let (mut ledger, errors) = load.end();
-    assert!(errors > 0, "writes to a failed volume cannot succeed");
-    let mut client = server.client("data");
-    assert!(client.write(0, &[9; 4096]).is_err());
-    assert_eq!(server.volume_state(0), "failed");
-    server.end();
+    for (level, members) in [(1, 2), (10, 4), (5, 3)] {
+        let mut bed = Bed::new(members, 48 * MIB);
+        let faulty =
+            [0, 1].map(|at| FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}"))));
+        (0..2).for_each(|at| bed.replace_drive(at, faulty[at].path()));
+        let drives = specs(&bed, members);
+        bed.create("data", level, &drives, &[]);
+        let server = bed.serve(&drives).start();
+        server.wait_optimal(60);
+        let load = load(&server, 9, Mix::Everything);
+        load.wait_for(200, 30);
+        faulty[0].set(|faults| faults.unwritable = vec![0..48 * MIB]);
+        server.wait_event("failure-recorded", "", 10);
+        load.wait_for(200, 30);
+        faulty[1].set(|faults| faults.unwritable = vec![0..48 * MIB]);
+        server.wait_event("volume-failed", "data", 10);
+        let (mut ledger, errors) = load.end();
+        assert!(errors > 0, "writes to a failed volume cannot succeed");
+        assert!(server.client("data").write(0, &[9; 4096]).is_err());
+        assert_eq!(server.volume_state(0), "failed");
+        let since = Instant::now();
+        server.end();
+        assert!(
+            since.elapsed() < Duration::from_secs(30),
+            "it took {:?}",
+            since.elapsed()
+        );
 
-    // The second loss is not on record, so its return brings the volume back.
-    faulty[1].set(|faults| faults.unwritable.clear());
-    let server = bed
-        .serve(&drives[1..])
-        .option(&["--accept-write-hole"])
-        .start();
-    assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
-    server.verify("data", &mut ledger);
-    server.stop();
+        // The second loss is not on record, so its return brings the volume back.
+        faulty[1].set(|faults| faults.unwritable.clear());
+        let left = &drives[1..];
+        if level == 5 {
+            // Parity was written where data was not: what the missing member held is in doubt.
+            bed.serve(left).refused("--accept-write-hole");
+            bed.serve(left)
+                .option(&["--accept-write-hole"])
+                .start()
+                .stop();
+            continue;
+        }
+        let server = bed.serve(left).start();
+        assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
+        server.verify("data", &mut ledger);
+        server.stop();
+    }
 }
 
 #[test]
 fn a_spare_that_dies_during_its_rebuild_leaves_the_volume_as_it_was() {
-    let bed = Bed::new(5, 64 * MIB);
+    if !has_fuse("a_spare_that_dies_during_its_rebuild_leaves_the_volume_as_it_was") {
+        return;
+    }
+    let (bed, faulty) = with_faulty(5, 3, 64 * MIB);
     bed.create("data", 5, bed.first(3), &[]);
     let server = bed.serve(bed.first(3)).option(&["--rate", "10m"]).start();
     let load = load(&server, 10, Mix::Everything);
     server.order(&["fail", "0"]).ok();
-    server
-        .order(&["add-spare", &bed.drive(3).display().to_string()])
-        .ok();
+    let spare = format!("{},serial=D3", faulty.path().display());
+    server.order(&["add-spare", &spare]).ok();
     server.wait_status("rebuilding", 20, |status| {
         status["volumes"][0]["job"]["done_bytes"].as_u64() > Some(10 * MIB)
     });
-    bed.set_length(3, MIB);
-    server.wait_event("member-failed", "d3", 10);
+    faulty.set(|faults| faults.unwritable = vec![0..64 * MIB]);
+    server.wait_event("member-failed", "faulty3", 10);
     server.wait_event("job-ended", "before its time", 10);
     load.wait_for(100, 30);
     assert_eq!(server.volume_state(0), "degraded");
@@ -555,7 +574,7 @@ fn a_client_that_never_reads_its_replies_starves_only_itself() {
         }
     }
     let load = load(&server, 13, Mix::Everything);
-    load.wait_for(500, 40);
+    load.wait_for(100, 40);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
     // Nor do they keep the server from ending.

@@ -40,6 +40,8 @@ pub enum Mix {
     Everything,
     /// 4 KiB writes and reads.
     Small,
+    /// Reads of all sizes.
+    Reads,
 }
 
 /// Load that runs until it is stopped.
@@ -218,6 +220,7 @@ impl Ledger {
     /// The next request, if it meets none in flight.
     fn choose(&mut self, mix: Mix) -> Option<Request> {
         let (kind, count, grain) = match (mix, self.below(100)) {
+            (Mix::Reads, _) => ((nbd::READ, 0), 1 + self.below(600), 1),
             (Mix::Small, 0..30) => ((nbd::READ, 0), 8, 8),
             (Mix::Small, _) => ((nbd::WRITE, 0), 8, 8),
             (_, 0..20) => ((nbd::READ, 0), 1 + self.below(600), 1),

@@ -2,7 +2,7 @@
 //! a user would type.
 //!
 //! In order: [`making`] an array that mdadm can read and fio can use; [`failing`], where a drive dies and a
-//! spare takes its place under load; [`crashing`], where the serving process itself is killed and nothing
+//! spare takes its place, both under load; [`crashing`], where the serving process itself is killed and nothing
 //! acknowledged is lost.
 
 mod crashing;
@@ -32,11 +32,11 @@ pub(super) struct Sizes {
     pub rate_bytes_per_s: u64,
     /// Filled once and checked again and again.
     pub fill: Region,
-    /// Under load while a drive dies.
+    /// Being written while a spare is rebuilt.
     pub load: Region,
     /// Being written when the server dies.
     pub crash: Region,
-    /// How long the load runs before the drive dies, and how long it must go on afterwards.
+    /// How long load runs before something happens, and how long it must go on afterwards.
     pub calm: Duration,
 }
 
@@ -116,7 +116,8 @@ impl<'a> Story<'a> {
         self.let_mdadm_read()?;
         self.serve()?;
         self.fill()?;
-        self.lose_a_drive_and_rebuild()?;
+        self.lose_a_drive()?;
+        self.rebuild()?;
         self.check_everything()?;
         self.crash()?;
         self.stop()?;
