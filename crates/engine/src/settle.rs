@@ -18,7 +18,8 @@ impl Engine {
     #[inline]
     pub(crate) fn finished(&mut self, index: u32) {
         let running = &self.running[index];
-        if !running.missed.within(self.durable_failed) && self.is_redundant(index) {
+        let recorded = running.missed.within(self.durable_failed);
+        if !recorded && self.is_redundant(index) && !self.hopeless(index) {
             self.held.push(index);
             return;
         }

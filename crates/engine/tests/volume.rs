@@ -535,6 +535,31 @@ fn two_lost_members_give_errors_and_never_wrong_bytes() {
 }
 
 #[test]
+fn writes_in_flight_are_answered_when_the_last_member_fails() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    for seed in 0..40 {
+        let mut array = Array::new(record(shape, 0, None), 1, seed, Options::default());
+        array.write(0, 0, &[1; 512]).unwrap();
+        let buffer = array.allocate(4096);
+        let submit =
+            |array: &mut Array, at: u64| array.submit(0, Operation::Write, at * 4096, 4096, buffer);
+        let mut tags: Vec<u64> = (0..16).map(|at| submit(&mut array, at)).collect();
+        array.shared.borrow_mut().disks[0].gone = true;
+        (0..seed).for_each(|_| _ = array.turn());
+        tags.extend((16..32).map(|at| submit(&mut array, at)));
+        (0..seed / 2).for_each(|_| _ = array.turn());
+        array.shared.borrow_mut().disks[1].gone = true;
+        for tag in tags {
+            let answer = array.finish(tag);
+            assert!(matches!(
+                answer,
+                Ok(()) | Err(Failure::Unrecoverable { .. })
+            ));
+        }
+    }
+}
+
+#[test]
 fn a_hung_member_is_failed_at_its_deadline() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
     let options = Options {

@@ -397,7 +397,9 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
         let (mut ledger, errors) = load.end();
         assert!(errors > 0, "writes to a failed volume cannot succeed");
         assert!(server.client("data").write(0, &[9; 4096]).is_err());
-        assert_eq!(server.volume_state(0), "failed");
+        server.wait_status("failed", 10, |status| {
+            status["volumes"][0]["state"] == "failed"
+        });
         let since = Instant::now();
         server.end();
         assert!(

@@ -67,6 +67,7 @@ impl<'a> Starting<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        let since = Instant::now();
         let mut process = Guarded::start(&mut command);
         let heard = Arc::new(Heard::default());
         listen(
@@ -82,8 +83,9 @@ impl<'a> Starting<'a> {
         let at_start = heard.wait(READY_WITHIN, |state| state.ready.clone());
         let at_start = at_start.unwrap_or_else(|| {
             panic!(
-                "it does not start to serve (it runs: {}): {}",
+                "it does not start to serve (it runs: {}, after {:?}): {}",
                 process.runs(),
+                since.elapsed(),
                 heard.words()
             )
         });
