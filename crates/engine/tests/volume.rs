@@ -751,3 +751,74 @@ fn sequential_small_writes_become_full_stripes() {
     assert!(ratio < 2.0, "{ratio}");
     assert_eq!(array.read(0, 0, shape.size_bytes as u32).unwrap(), content);
 }
+
+#[test]
+fn a_failed_volume_can_be_stopped() {
+    for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
+        for shards in [1, 2] {
+            for seed in 0..6 {
+                let mut array =
+                    Array::new(record(shape, 0, None), shards, seed, Options::default());
+                let mut flying = Vec::new();
+                let buffer = array.allocate(64 << 10);
+                for step in 0..120u64 {
+                    let offset = (step * 7 * 4096) % (shape.size_bytes - (64 << 10)) / 4096 * 4096;
+                    let operation = if step % 3 == 0 {
+                        Operation::Read
+                    } else {
+                        Operation::Write
+                    };
+                    flying.push(array.submit(
+                        step as usize % shards as usize,
+                        operation,
+                        offset,
+                        40 << 10,
+                        buffer,
+                    ));
+                    match step {
+                        30 => array.shared.borrow_mut().disks[0].gone = true,
+                        60 => array.shared.borrow_mut().disks[1].gone = true,
+                        _ => {}
+                    }
+                    array.turn();
+                }
+                array.run_until(|array| {
+                    flying.retain(|&tag| array.take_completion(tag).is_none());
+                    flying.is_empty()
+                });
+                assert_eq!(array.command(Command::Stop), Ok(()));
+                array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_that_ends_after_its_volume_failed_is_answered() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().latency_ns = 40_000_000;
+    let buffer = array.allocate(4096);
+    let mut left: Vec<u64> = (0..32)
+        .map(|at| array.submit(0, Operation::Write, at * 4096, 4096, buffer))
+        .collect();
+    array.turn();
+    for disk in &mut array.shared.borrow_mut().disks {
+        disk.gone = true;
+    }
+    // Some end before the controller has given the volume up, some long after.
+    array.run_until(|array| {
+        left.retain(|&tag| match array.take_completion(tag) {
+            Some(result) => {
+                assert!(
+                    matches!(result, Err(Failure::Unrecoverable { .. })),
+                    "{result:?}"
+                );
+                false
+            }
+            None => true,
+        });
+        left.is_empty()
+    });
+}

@@ -648,10 +648,6 @@ fn signals_during_a_rebuild_leave_it_to_be_finished() {
         let (mut ledger, _) = load.end();
         let left = [0, 1, 3, 4].map(|at| bed.drive(at).to_owned());
         let server = bed.serve(&left).start();
-        assert_eq!(
-            server.at_start["volumes"][0]["slots"][2]["state"],
-            "rebuilding"
-        );
         server.verify("data", &mut ledger);
         server.wait_event("job-ended", "rebuild finished", 60);
         server.wait_optimal(30);

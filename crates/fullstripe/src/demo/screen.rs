@@ -226,7 +226,7 @@ mod tests {
             lines[2],
             "    $ truncate -s 0 d1  # as if it were pulled out"
         );
-        assert!(lines[3].ends_with("long…   1.2 s"), "{:?}", lines[3]);
+        assert!(lines[3].ends_with("lon…   1.2 s"), "{:?}", lines[3]);
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
     }
 

@@ -76,15 +76,15 @@ mod tests {
             members: 4,
             workload: Kind::Reads.name(),
             block_bytes: 4096,
-            iops: 79_200.0,
-            bytes_per_s: 79_200.0 * 4096.0,
+            iops: 75_000.0,
+            bytes_per_s: 75_000.0 * 4096.0,
             roofline_iops: 80_000.0,
-            share: 0.99,
+            share: 0.9375,
             roofline: String::new(),
             attempts: 1,
         };
         let screen = Screen::plain(Box::new(std::io::sink()), false);
         let shown = cell(&screen, Kind::Reads, &point);
-        assert_eq!(shown, " 79.2 k █████▉        99 %");
+        assert_eq!(shown, " 75.0 k █████▋        94 %");
     }
 }
