@@ -81,6 +81,7 @@ pub mod request;
 mod route;
 mod scratch;
 mod settle;
+mod setup;
 pub mod shard;
 pub mod stats;
 pub mod units;

@@ -12,8 +12,7 @@ use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
 use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
 use crate::limits::{
-    BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX, FORWARDED_MAX, MEMBER_DEADLINE, PLANS_MAX, REAP_MAX,
-    REQUESTS_MAX, VOLUME_MEMBERS_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
 use crate::plan::{Plan, Step};
 use crate::pool::Pool;
@@ -21,75 +20,14 @@ use crate::ranges::Ranges;
 use crate::request::{Completion, Request};
 use crate::route::RequestState;
 use crate::scratch::Scratch;
+pub use crate::setup::{Options, Setup};
 use crate::stats::Stats;
 use crate::units::{Buffer, MemberId, Nanos, ShardId};
-use crate::volume::{MIRROR_STEP_BYTES_MAX, Volume};
+use crate::volume::Volume;
 use crate::world::{Input, Io, Token, World};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// How a shard is set up.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Which shard this is.
-    pub shard: ShardId,
-    /// How many there are.
-    pub shards: u8,
-    /// What the metadata said at start.
-    pub record: Record,
-    /// Memory for plans: address and length. At least [`Setup::scratch_bytes_min`].
-    pub scratch: (Buffer, u64),
-    /// [`crate::limits::BAND_BYTES_MAX`] bytes of zeros.
-    pub zeros: Buffer,
-    /// Operator's choices.
-    pub options: Options,
-}
-
-/// Operator's choices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// A member that has not answered for this long is failed.
-    pub member_deadline: Nanos,
-    /// A volume without writes for this long is marked clean.
-    pub clean_after: Nanos,
-    /// Background work's limit, bytes of each member per second; 0 is unlimited.
-    pub rate_bytes_per_s: u64,
-    /// Take a spare as soon as a member fails.
-    pub auto_rebuild: bool,
-    /// Write nothing to any member, metadata included.
-    pub read_only: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            member_deadline: MEMBER_DEADLINE,
-            clean_after: crate::limits::CLEAN_AFTER,
-            rate_bytes_per_s: 0,
-            auto_rebuild: true,
-            read_only: false,
-        }
-    }
-}
-
-impl Setup {
-    /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
-    /// plan holds a band of every slot and its own parity, background work on mirrors a step of at most
-    /// 8 MiB. More lets more plans run at once.
-    #[must_use]
-    pub fn scratch_bytes_min(volumes: &[Geometry]) -> u64 {
-        let members = volumes
-            .iter()
-            .map(|shape| u64::from(shape.members))
-            .max()
-            .unwrap_or(0);
-        let parity = (members + 2) * u64::from(BAND_BYTES_MAX);
-        parity
-            .max(u64::from(MIRROR_STEP_BYTES_MAX))
-            .next_power_of_two()
-    }
-}
 
 /// What the engine wants the world to do.
 #[derive(Clone, Debug)]

@@ -40,22 +40,29 @@ fn has_user(spec: &MemberSpec) -> bool {
     }
 }
 
-/// Whether a living process holds a lock on the file at `path`. The kernel does not list the locks of
-/// processes that are gone.
+/// Whether a living process holds a lock on the file at `path`.
 fn has_lock(path: &Path) -> bool {
     let Ok(stat) = std::fs::metadata(path) else {
         return false;
     };
-    let (major, minor) = (
-        rustix::fs::major(stat.st_dev()),
-        rustix::fs::minor(stat.st_dev()),
-    );
-    let place = format!(" {major:02x}:{minor:02x}:{} ", stat.st_ino());
+    let device = stat.st_dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino());
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    // Lines with an arrow are processes that wait for the lock of another one.
+    let lives = |process: &str| Path::new("/proc").join(process).exists();
     locks
         .lines()
-        .any(|line| line.contains(&place) && !line.contains("->"))
+        .filter_map(|line| holder(line, &place))
+        .any(lives)
+}
+
+/// The number of the process in a line of /proc/locks, if that is about the file at `place`:
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF`. Lines with an arrow after the number are processes
+/// that wait for a lock. Processes that are gone are still listed while their files are being closed.
+fn holder<'a>(line: &'a str, place: &str) -> Option<&'a str> {
+    let mut fields = line.split_ascii_whitespace().skip(4);
+    let process = fields.next()?;
+    (fields.next()? == place).then_some(process)
 }
 
 #[cfg(test)]
@@ -67,6 +74,17 @@ mod tests {
         file.as_file().set_len(1 << 20).unwrap();
         let spec = file.path().display().to_string().parse().unwrap();
         (file, spec)
+    }
+
+    #[test]
+    fn holders_are_told_from_those_who_wait() {
+        let place = "fe:00:1234";
+        let line = "1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF";
+        assert_eq!(holder(line, place), Some("708"));
+        assert_eq!(holder(line, "fe:00:123"), None);
+        let waits = "1: -> FLOCK  ADVISORY  WRITE 709 fe:00:1234 0 EOF";
+        assert_eq!(holder(waits, place), None);
+        assert_eq!(holder("", place), None);
     }
 
     #[test]

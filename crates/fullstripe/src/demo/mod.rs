@@ -34,8 +34,8 @@ const LOG_LINES: usize = 15;
 
 /// Show on files that drives can die and processes crash, and that speed scales; every claim is checked.
 ///
-/// The files take 2.5 GiB at most, in $TMPDIR, /tmp or /var/tmp, or in /dev/shm if only that has room; they
-/// are removed at the end.
+/// The files take 2.5 GiB at most, in $TMPDIR if it has room, else in /tmp or /var/tmp, or in /dev/shm if
+/// only that has room; they are removed at the end.
 #[derive(clap::Args, Debug)]
 pub struct DemoArgs {
     /// Smaller files and fewer points: done in half a minute

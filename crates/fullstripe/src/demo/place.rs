@@ -1,7 +1,7 @@
 //! Where the demonstration's files lie: a new folder of its own on a disk with room, else in memory.
 //!
-//! Tried are `$TMPDIR`, `/tmp`, `/var/tmp` and `/dev/shm`, in this order; the first with room is taken, and a
-//! disk goes before memory.
+//! `$TMPDIR` is taken if it has room, because somebody chose it. Else tried are `/tmp`, `/var/tmp` and
+//! `/dev/shm`, in this order; a disk goes before memory.
 
 use super::guard::Guard;
 use anyhow::{Context, Result, bail};
@@ -22,6 +22,8 @@ struct Candidate {
     folder: PathBuf,
     free_bytes: u64,
     in_memory: bool,
+    /// Somebody has named it.
+    named: bool,
 }
 
 /// The folder.
@@ -71,13 +73,13 @@ pub(super) fn make_file(path: &Path, length_bytes: u64) -> Result<()> {
 }
 
 fn candidates() -> Vec<Candidate> {
-    let chosen = std::env::var_os("TMPDIR").map(PathBuf::from);
-    let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
-    chosen
+    let named = std::env::var_os("TMPDIR").map(|folder| (PathBuf::from(folder), true));
+    let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(|folder| (PathBuf::from(folder), false));
+    named
         .into_iter()
         .chain(usual)
-        .filter(|folder| folder.is_absolute())
-        .filter_map(|folder| {
+        .filter(|(folder, _)| folder.is_absolute())
+        .filter_map(|(folder, named)| {
             let (system, space) = (
                 rustix::fs::statfs(&folder).ok()?,
                 rustix::fs::statvfs(&folder).ok()?,
@@ -86,18 +88,21 @@ fn candidates() -> Vec<Candidate> {
                 free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
                 in_memory: u64::try_from(system.f_type) == Ok(TMPFS_MAGIC),
                 folder,
+                named,
             })
         })
         .collect()
 }
 
 fn choose(candidates: &[Candidate], needed_bytes: u64) -> Result<&Candidate> {
-    let roomy = |candidate: &&Candidate| candidate.free_bytes >= needed_bytes;
-    let on_disk = candidates
-        .iter()
-        .filter(roomy)
-        .find(|candidate| !candidate.in_memory);
-    let Some(chosen) = on_disk.or_else(|| candidates.iter().find(roomy)) else {
+    let roomy = || {
+        candidates
+            .iter()
+            .filter(move |candidate| candidate.free_bytes >= needed_bytes)
+    };
+    let named = roomy().find(|candidate| candidate.named);
+    let on_disk = || roomy().find(|candidate| !candidate.in_memory);
+    let Some(chosen) = named.or_else(on_disk).or_else(|| roomy().next()) else {
         let looked_at: Vec<String> = candidates
             .iter()
             .map(|candidate| candidate.folder.display().to_string())
@@ -121,7 +126,20 @@ mod tests {
             folder: folder.into(),
             free_bytes: free_mib << 20,
             in_memory,
+            named: false,
         }
+    }
+
+    #[test]
+    fn a_named_folder_goes_before_all_others_if_it_has_room() {
+        let mut all = [
+            candidate("/here", 500, true),
+            candidate("/tmp", 9000, false),
+        ];
+        all[0].named = true;
+        let chosen = |needed_mib: u64| choose(&all, needed_mib << 20).unwrap().folder.clone();
+        assert_eq!(chosen(400), Path::new("/here"));
+        assert_eq!(chosen(501), Path::new("/tmp"));
     }
 
     #[test]

@@ -82,7 +82,6 @@ impl<'a> Starting<'a> {
         );
         let at_start = heard.wait(READY_WITHIN, |state| state.ready.clone());
         let at_start = at_start.unwrap_or_else(|| {
-            eprintln!("DEBUGLOCKS {}\n{:?}", std::fs::read_to_string("/proc/locks").unwrap(), std::process::Command::new("sh").arg("-c").arg("losetup -a; ls -li /tmp/fullstripe-e2e-*/d*; ls -l /proc/[0-9]*/fd 2>/dev/null | grep fullstripe-e2e").output().map(|o|String::from_utf8_lossy(&o.stdout).into_owned()));
             panic!(
                 "it does not start to serve (it runs: {}, after {:?}): {}",
                 process.runs(),
