@@ -41,7 +41,7 @@ pub struct DemoArgs {
     /// Smaller files and fewer points: done in half a minute
     #[arg(long)]
     quick: bool,
-    /// Leave the folder with drives, job files and logs behind
+    /// Leave the folder with drives, job files and logs behind; it is made in $TMPDIR, or where there is room
     #[arg(long)]
     keep: bool,
     /// Print a summary as JSON on standard output, and the story on standard error

@@ -23,8 +23,12 @@ impl Story<'_> {
         for name in ["d0", "d1", "d2", "d3", "d4"] {
             make_file(&self.programs.folder.join(name), size)?;
         }
-        let where_to = if place.in_memory { "memory" } else { "disk" };
-        self.result(&format!("five empty files of {} on {where_to}", mib(size)));
+        let where_to = if place.in_memory {
+            "in memory"
+        } else {
+            "on disk"
+        };
+        self.result(&format!("five empty files of {} {where_to}", mib(size)));
         Ok(())
     }
 
