@@ -178,7 +178,7 @@ impl Engine {
             .as_ref()
             .is_some_and(|job| job.cursor >= job.bands || job.aborted);
         if job_ended {
-            self.report_progress(false);
+            self.report_progress();
         }
     }
 
@@ -373,7 +373,7 @@ impl Engine {
     }
 
     /// Tells the controller how far the jobs are, if that has changed.
-    pub(crate) fn report_progress(&mut self, _periodic: bool) {
+    pub(crate) fn report_progress(&mut self) {
         for at in 0..self.volumes.len() {
             let Some(job) = &mut self.volumes[at].job else {
                 continue;

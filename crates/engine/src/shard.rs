@@ -261,7 +261,7 @@ impl Engine {
     fn sweep(&mut self) {
         self.check_deadlines();
         self.report_idle();
-        self.report_progress(true);
+        self.report_progress();
         if let Some(controller) = &mut self.controller {
             controller.tick(self.now);
         }

@@ -70,7 +70,7 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
     } else {
         prepare(&mut mpb, &assembly, &modes)?
     };
-    let order = drive_order(&assembly, drives.len());
+    let order = drive_order(&assembly);
     let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
     notes.extend(
         left.iter()
@@ -163,7 +163,7 @@ fn prepare(mpb: &mut Mpb, assembly: &Assembly, modes: &[StartMode]) -> Result<bo
 }
 
 /// Indices of the drives that serve, in the order of the disk table, then the spares.
-fn drive_order(assembly: &Assembly, _drives: usize) -> Vec<usize> {
+fn drive_order(assembly: &Assembly) -> Vec<usize> {
     let serving = assembly.members.iter().filter_map(|state| match state {
         Chosen::Present { drive } => Some(*drive),
         _ => None,
