@@ -86,11 +86,12 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     let played = play(args, &guard, &mut screen, &mut seen);
     // A signal ends the processes: whatever came of that is its doing.
     let result = played.map_err(|error| guard.check().err().unwrap_or(error));
-    screen.still();
     if args.keep {
         guard.keep_folder();
     }
+    screen.progress("clearing away");
     guard.clear();
+    screen.still();
     let seconds = began.elapsed().as_secs_f64();
     let code = conclude(&mut screen, &seen, &result, seconds);
     if let Some(folder) = seen.folder.as_ref().filter(|_| args.keep) {
@@ -144,6 +145,12 @@ fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) ->
         seen.log = log_ends(&programs);
     }
     let number = told? + 1;
+    if !args.keep {
+        // Some file systems take long to give large files back. They are not needed any more, and the
+        // clearing away at the end waits for this one.
+        let guard = guard.clone();
+        std::thread::spawn(move || guard.clear());
+    }
     let title = "Does it scale? Measured against what the members allow";
     screen.step(number, title);
     seen.checks.step(title);

@@ -164,7 +164,8 @@ impl Plan {
 
     /// Measures a point, again if it was disturbed.
     fn point(&self, level: Level, members: u8, kind: Kind, guard: &Guard) -> Result<Point> {
-        let mut best: Option<Point> = None;
+        // The longest measurement counts, whatever it says.
+        let mut last: Option<Point> = None;
         for attempt in 1..=ATTEMPTS_MAX {
             let config = kind.config(level, members, self.time * attempt);
             let outcome = measure(&config)
@@ -184,15 +185,12 @@ impl Plan {
                 attempts: attempt,
             };
             let undisturbed = (SHARE_MIN..=SHARE_MAX).contains(&point.share);
-            let off = |point: &Point| (point.share - 1.0).abs();
-            if best.as_ref().is_none_or(|best| off(&point) < off(best)) {
-                best = Some(point);
-            }
+            last = Some(point);
             if undisturbed {
                 break;
             }
         }
-        best.context("nothing was measured")
+        last.context("nothing was measured")
     }
 }
 
