@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a terminal's text as an SVG picture: COMMAND | scripts/picture.py > docs/demo.svg
+"""Draws a terminal's text as an SVG picture: fullstripe demo | scripts/picture.py > docs/demo.svg
 
 Follows the reader's light or dark theme. Lines that are commands ("$ ...") and results ("✓ ...") get their
 colours; everything else is drawn as it is.

@@ -578,7 +578,7 @@ fn a_client_that_never_reads_its_replies_starves_only_itself() {
         }
     }
     let load = load(&server, 13, Mix::Everything);
-    load.wait_for(100, 40);
+    load.wait_for(500, 40);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
     // Nor do they keep the server from ending.

@@ -242,6 +242,13 @@ impl Ledger {
         {
             return None;
         }
+        // Only one version of a sector can be in doubt.
+        if self.in_doubt[range.clone()]
+            .iter()
+            .any(|version| *version != NO_DOUBT)
+        {
+            return None;
+        }
         let version = match kind.0 {
             nbd::WRITE => self.take_version(),
             _ => ZEROS,
@@ -355,13 +362,7 @@ impl Worker {
         let mut refused = false;
         loop {
             let more = !refused && !stop.load(Ordering::Relaxed);
-            while more && self.in_flight.len() < DEPTH {
-                match self.send() {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(_) => return self.lose(),
-                }
-            }
+            while more && self.in_flight.len() < DEPTH && self.queue() {}
             if self.in_flight.is_empty() {
                 if !more {
                     return;
@@ -369,18 +370,19 @@ impl Worker {
                 std::thread::yield_now();
                 continue;
             }
-            match self.client.receive() {
-                Ok(reply) => refused |= !self.take(reply),
+            match self.client.exchange() {
+                Ok(Some(reply)) => refused |= !self.take(reply),
+                Ok(None) => {}
                 Err(_) => return self.lose(),
             }
         }
     }
 
-    /// Sends one request; false when it would overlap another one.
-    fn send(&mut self) -> std::io::Result<bool> {
+    /// Adds a request; false when it would overlap another one.
+    fn queue(&mut self) -> bool {
         let mut ledger = hold(&self.ledger);
         let Some(request) = ledger.choose(self.mix) else {
-            return Ok(false);
+            return false;
         };
         let writes = request.kind.0 == nbd::WRITE;
         let count = if writes { request.count } else { 0 };
@@ -392,18 +394,9 @@ impl Worker {
         } else {
             at(request.first)
         };
-        match self.client.submit(request.kind, offset, length, &data) {
-            Ok(cookie) => {
-                self.in_flight.insert(cookie, request);
-                Ok(true)
-            }
-            Err(error) => {
-                // Part of it may have arrived, even all of it.
-                hold(&self.ledger).failed(request);
-                self.errors.fetch_add(1, Ordering::Relaxed);
-                Err(error)
-            }
-        }
+        let cookie = self.client.queue(request.kind, offset, length, &data);
+        self.in_flight.insert(cookie, request);
+        true
     }
 
     /// Takes a reply; false when it is an error.
@@ -426,7 +419,7 @@ impl Worker {
         true
     }
 
-    /// The connection is gone: what was in flight is in doubt.
+    /// The connection is gone: what was in flight, sent in whole, in part or not at all, is in doubt.
     fn lose(self) {
         let mut ledger = hold(&self.ledger);
         for request in self.in_flight.into_values() {

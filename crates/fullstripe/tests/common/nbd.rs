@@ -1,6 +1,9 @@
 //! An NBD client made of raw bytes: fixed newstyle handshake, simple replies, many requests in flight.
 //! The numbers are those of the protocol's document (doc/proto.md of the NetworkBlockDevice project).
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -48,6 +51,8 @@ pub struct Client {
     pub size_bytes: u64,
     next_cookie: u64,
     reads: HashMap<u64, u32>,
+    /// What the socket has not taken yet.
+    unsent: Vec<u8>,
 }
 
 impl Client {
@@ -96,34 +101,92 @@ impl Client {
             size_bytes,
             next_cookie: 1,
             reads: HashMap::new(),
+            unsent: Vec::new(),
         })
     }
 
-    /// Sends a request without waiting; returns its cookie.
+    /// Sends a request without waiting for its reply; returns its cookie.
     ///
     /// # Errors
     /// The connection is gone.
     pub fn submit(
         &mut self,
-        (command, flags): (u16, u16),
+        command: (u16, u16),
         offset_bytes: u64,
         length_bytes: u32,
         payload: &[u8],
     ) -> io::Result<u64> {
+        let cookie = self.queue(command, offset_bytes, length_bytes, payload);
+        let bytes = std::mem::take(&mut self.unsent);
+        self.stream.write_all(&bytes)?;
+        Ok(cookie)
+    }
+
+    /// Prepares a request that [`Client::exchange`] sends; returns its cookie.
+    pub fn queue(
+        &mut self,
+        (command, flags): (u16, u16),
+        offset_bytes: u64,
+        length_bytes: u32,
+        payload: &[u8],
+    ) -> u64 {
         let cookie = self.next_cookie;
         self.next_cookie += 1;
-        let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
+        let bytes = &mut self.unsent;
+        bytes.extend(REQUEST_MAGIC.to_be_bytes());
         bytes.extend(flags.to_be_bytes());
         bytes.extend(command.to_be_bytes());
         bytes.extend(cookie.to_be_bytes());
         bytes.extend(offset_bytes.to_be_bytes());
         bytes.extend(length_bytes.to_be_bytes());
         bytes.extend(payload);
-        self.stream.write_all(&bytes)?;
         if command == READ {
             self.reads.insert(cookie, length_bytes);
         }
-        Ok(cookie)
+        cookie
+    }
+
+    /// Sends what is queued as far as the server takes it, and waits for the next reply meanwhile: a
+    /// server with bounded memory may have to send a reply before it can take more. None when
+    /// everything has been sent before a reply came.
+    ///
+    /// # Errors
+    /// The connection is gone, or nothing moved in time.
+    pub fn exchange(&mut self) -> io::Result<Option<Reply>> {
+        let had_unsent = !self.unsent.is_empty();
+        while !self.unsent.is_empty() {
+            match rustix::net::send(
+                &self.stream,
+                &self.unsent,
+                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            ) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let mut wanted = PollFlags::IN;
+            wanted.set(PollFlags::OUT, !self.unsent.is_empty());
+            let mut ready = [PollFd::new(&self.stream, wanted)];
+            let within = Timespec {
+                tv_sec: ANSWER_WITHIN.as_secs().cast_signed(),
+                tv_nsec: 0,
+            };
+            let wait = if self.unsent.is_empty() {
+                Timespec::default()
+            } else {
+                within
+            };
+            if poll(&mut ready, Some(&wait))? == 0 && !self.unsent.is_empty() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            if ready[0].revents().contains(PollFlags::IN) {
+                return self.receive().map(Some);
+            }
+        }
+        if had_unsent {
+            return Ok(None);
+        }
+        self.receive().map(Some)
     }
 
     /// Waits for the next reply.
