@@ -158,6 +158,7 @@ fn fio_verifies_what_it_wrote() {
             "--size=24m",
             "--iodepth=32",
             "--verify=crc32c",
+            "--verify_state_save=0",
             "--do_verify=1",
             "--verify_fatal=1",
             "--randseed=7",
