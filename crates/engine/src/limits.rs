@@ -49,3 +49,6 @@ pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
 pub const CHECKPOINT_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);
 /// Retries of an I/O whose error class says that a retry may help.
 pub const RETRIES_MAX: u8 = 3;
+/// What IMSM needs behind the last volume's data on every member: 1 MiB of log area and the metadata
+/// block (2210 sectors; the format's specification, sizes and offsets).
+pub const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;

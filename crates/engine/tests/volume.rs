@@ -792,33 +792,3 @@ fn a_failed_volume_can_be_stopped() {
         }
     }
 }
-
-#[test]
-fn a_write_that_ends_after_its_volume_failed_is_answered() {
-    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
-    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
-    array.write(0, 0, &[1; 4096]).unwrap();
-    array.shared.borrow_mut().latency_ns = 40_000_000;
-    let buffer = array.allocate(4096);
-    let mut left: Vec<u64> = (0..32)
-        .map(|at| array.submit(0, Operation::Write, at * 4096, 4096, buffer))
-        .collect();
-    array.turn();
-    for disk in &mut array.shared.borrow_mut().disks {
-        disk.gone = true;
-    }
-    // Some end before the controller has given the volume up, some long after.
-    array.run_until(|array| {
-        left.retain(|&tag| match array.take_completion(tag) {
-            Some(result) => {
-                assert!(
-                    matches!(result, Err(Failure::Unrecoverable { .. })),
-                    "{result:?}"
-                );
-                false
-            }
-            None => true,
-        });
-        left.is_empty()
-    });
-}

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 /// Sector size of members that have no own.
 const DEFAULT_SECTOR_BYTES: u32 = 512;
@@ -170,7 +169,7 @@ impl Drive {
             Access::Exclusive => OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC,
             Access::ReadOnly => OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
         };
-        let fd = open_exclusively(path, flags).map_err(|errno| match errno {
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
             Errno::BUSY => in_use(path, &name),
             errno => system(&name, "open", errno),
         })?;
@@ -221,7 +220,7 @@ impl Drive {
         };
         let mut notes = Vec::new();
         if access == Access::Exclusive {
-            match lock_exclusively(&fd) {
+            match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
                     let by = "another process, or named twice".to_owned();
@@ -290,32 +289,5 @@ fn system(name: &str, what: &'static str, errno: Errno) -> OpenError {
         name: name.to_owned(),
         what,
         error: errno.into(),
-    }
-}
-
-/// How long a drive that is in use is waited for: a process that has just ended, above all a killed one,
-/// holds its files until the kernel has taken down its io_uring, some tens of milliseconds.
-const LOCK_WITHIN: Duration = Duration::from_secs(1);
-
-fn lock_exclusively(fd: &OwnedFd) -> Result<(), Errno> {
-    patiently(Errno::WOULDBLOCK, || {
-        rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive)
-    })
-}
-
-fn open_exclusively(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    patiently(Errno::BUSY, || rustix::fs::open(path, flags, Mode::empty()))
-}
-
-/// Tries again for [`LOCK_WITHIN`] as long as the answer is `busy`.
-fn patiently<T>(busy: Errno, mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    let deadline = Instant::now() + LOCK_WITHIN;
-    loop {
-        match attempt() {
-            Err(errno) if errno == busy && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            result => return result,
-        }
     }
 }

@@ -4,11 +4,8 @@ use super::Controller;
 use super::record::{JobKind, MemberState, SlotRecord, SyncKind, SyncRecord};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
+use crate::limits::METADATA_RESERVE_BYTES;
 use crate::units::{MemberId, Slot, VolumeId};
-
-/// What IMSM needs behind the last volume's data on every member: 1 MiB of log area and the metadata
-/// block (2210 sectors; the format's specification, sizes and offsets).
-const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;
 
 impl Controller {
     /// Gives slots without a current drive to a spare, and queues what has to be rebuilt.

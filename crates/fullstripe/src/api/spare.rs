@@ -20,16 +20,12 @@ use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
 use drives::spec::MemberSpec;
 use engine::control::message::Command;
-use engine::limits::CONTAINER_MEMBERS_MAX;
+use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
 use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
 use metadata::imsm::{Mpb, SectorSize};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-
-/// What a drive must have room for behind the last volume's data: 1 MiB of write-hole log and the
-/// metadata block (2048 and 2210 sectors of the format).
-const METADATA_RESERVE_BYTES: u64 = (2048 + 2210) * 512;
 
 /// A drive that was just removed is let go of by the data threads a moment later.
 const RELEASE_WITHIN: Duration = Duration::from_millis(500);
