@@ -36,9 +36,10 @@ pub struct BenchArgs {
     /// Number of members
     #[arg(long)]
     count: u8,
-    /// Workload: randread, randwrite, read, write, or rw:PCT, random with PCT percent reads
-    #[arg(long, default_value = "randread", value_parser = parse_workload)]
-    rw: Workload,
+    /// Workload: randread, randwrite, read, write, or rw:PCT, random with PCT percent reads; or a
+    /// background job without clients: rebuild, scrub
+    #[arg(long, default_value = "randread", value_parser = parse_operation)]
+    rw: Measured,
     /// Bytes of one request
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
     bs: u32,
@@ -48,7 +49,7 @@ pub struct BenchArgs {
     /// Engine threads, each on its own core
     #[arg(long, value_name = "N", default_value_t = 1)]
     shards: u8,
-    /// This slot's member is missing from the start
+    /// This slot's member is missing from the start; with --rw rebuild, the slot that is filled
     #[arg(long, value_name = "SLOT")]
     failed: Option<u8>,
     /// Chunk of the array
@@ -74,6 +75,14 @@ impl BenchArgs {
         self.json
     }
 
+    /// The background job that is to be measured, if it is not requests.
+    pub fn job(&self) -> Option<BenchJob> {
+        match self.rw {
+            Measured::Requests(_) => None,
+            Measured::Job(job) => Some(job),
+        }
+    }
+
     /// What is asked for, checked.
     ///
     /// # Errors
@@ -84,7 +93,10 @@ impl BenchArgs {
             level: self.level,
             member: self.member.clone(),
             count: self.count,
-            workload: self.rw,
+            workload: match self.rw {
+                Measured::Requests(workload) => workload,
+                Measured::Job(_) => Workload::READS,
+            },
             block_bytes: self.bs,
             queue_depth: self.qd,
             shards: self.shards,
@@ -128,6 +140,22 @@ pub(crate) struct Config {
     pub overwrite: bool,
 }
 
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Measured {
+    Requests(Workload),
+    Job(BenchJob),
+}
+
+/// A background job that can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BenchJob {
+    /// One slot's member is filled from the others.
+    Rebuild,
+    /// All members are read and compared.
+    Scrub,
+}
+
 /// The mix and order of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Workload {
@@ -135,6 +163,14 @@ pub(crate) struct Workload {
     pub read_percent: u8,
     /// Random offsets; otherwise each shard goes through its part of the volume in order.
     pub random: bool,
+}
+
+impl Workload {
+    /// Random reads.
+    pub const READS: Workload = Workload {
+        read_percent: 100,
+        random: true,
+    };
 }
 
 impl fmt::Display for Workload {
@@ -244,6 +280,14 @@ fn parse_level(text: &str) -> Result<Level, String> {
     }
 }
 
+fn parse_operation(text: &str) -> Result<Measured, String> {
+    match text {
+        "rebuild" => Ok(Measured::Job(BenchJob::Rebuild)),
+        "scrub" => Ok(Measured::Job(BenchJob::Scrub)),
+        _ => parse_workload(text).map(Measured::Requests),
+    }
+}
+
 fn parse_workload(text: &str) -> Result<Workload, String> {
     let workload = |read_percent, random| {
         Ok(Workload {
@@ -263,8 +307,8 @@ fn parse_workload(text: &str) -> Result<Workload, String> {
             match percent.filter(|&percent| percent <= 100) {
                 Some(percent) => workload(percent, true),
                 None => Err(
-                    "give randread, randwrite, read, write, or rw: and the percentage of \
-                             reads, like rw:70"
+                    "give randread, randwrite, read, write, rebuild, scrub, or rw: and the \
+                             percentage of reads, like rw:70"
                         .to_owned(),
                 ),
             }

@@ -8,8 +8,10 @@ use super::run::{Bench, parts};
 use super::window::{DRAIN_LOOK, PATIENCE, window};
 use anyhow::{Context, anyhow, bail};
 use drives::mailbox::{MailSender, Mailbox};
+use drives::port::Port;
 use drives::ring::RingReport;
 use drives::world::RingWorld;
+use engine::control::record::Record;
 use engine::event::Event;
 use engine::policy::ErrorClass;
 use engine::shard::{Engine, Options, Setup, Shard};
@@ -71,7 +73,6 @@ impl Bench<'_> {
             block_bytes,
             ..
         } = *self.config;
-        let part = &parts(self.config, self.members)[usize::from(shard)];
         let whole = Region::whole(self.members.geometry.size_bytes, block_bytes);
         let region = whole.part(workload, shard, shards);
         let depth = self.config.shard_queue_depth(shard);
@@ -89,18 +90,33 @@ impl Bench<'_> {
                 lost.get_or_insert((member, class, errno));
             }
         });
-        let mut world = self.world(load, mailbox, peers, on_event)?;
+        let world = self.world(load, mailbox, peers, on_event)?;
+        let report = world.report();
+        Ok(ArrayShard {
+            shard: self.put_together(shard, self.members.record(), world),
+            lost,
+            report,
+        })
+    }
+
+    /// A shard of the array that `record` describes, with its share of the memory and all members.
+    pub(super) fn put_together<P: Port>(
+        &self,
+        shard: u8,
+        record: Record,
+        mut world: RingWorld<P>,
+    ) -> Shard<RingWorld<P>> {
         for (id, drive) in (0u8..).zip(&self.members.drives) {
             if let Some(drive) = drive {
                 world.attach(MemberId(id), drive.clone());
             }
         }
-        let report = world.report();
+        let part = &parts(self.config, self.members)[usize::from(shard)];
         let start = self.arena.start().0;
         let setup = Setup {
             shard: ShardId(shard),
-            shards,
-            record: self.members.record(),
+            shards: self.config.shards,
+            record,
             scratch: (
                 Buffer(start + part.scratch.start as u64),
                 part.scratch.len() as u64,
@@ -109,11 +125,7 @@ impl Bench<'_> {
             options: Options::default(),
         };
         let now = world.now();
-        Ok(ArrayShard {
-            shard: Shard::new(Engine::new(setup, now), world),
-            lost,
-            report,
-        })
+        Shard::new(Engine::new(setup, now), world)
     }
 }
 

@@ -13,13 +13,14 @@
 //!
 //! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives,
 //! [`run`] lets generator, [`bare`] member and [`array`] take turns, each for a [`window`] of time,
-//! [`outcome`] boils it down, [`report`] prints it.
+//! [`outcome`] boils it down, [`report`] prints it. Background jobs are measured by [`job`].
 
 pub(crate) mod args;
 mod array;
 mod bare;
 mod cores;
 mod generator;
+mod job;
 mod members;
 pub(crate) mod outcome;
 mod report;
@@ -41,6 +42,15 @@ use std::process::ExitCode;
 /// One sentence when something asked for is impossible, a member cannot be used, or a request
 /// failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(job) = args.job() {
+        let outcome = job::measure(&args.config()?, job)?;
+        if args.json() {
+            println!("{}", serde_json::to_string_pretty(&outcome)?);
+        } else {
+            print!("{}", outcome.text());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let outcome = measure(&args.config()?)?;
     if args.json() {
         println!("{}", serde_json::to_string_pretty(&outcome)?);

@@ -35,13 +35,13 @@ impl Counters {
         )
     }
 
-    fn add(&mut self, other: &Counters) {
+    pub(super) fn add(&mut self, other: &Counters) {
         for (&name, &count) in &other.0 {
             *self.0.entry(name).or_default() += count;
         }
     }
 
-    fn sum(&self, names: &[&str]) -> u64 {
+    pub(super) fn sum(&self, names: &[&str]) -> u64 {
         names.iter().filter_map(|name| self.0.get(name)).sum()
     }
 }
@@ -335,7 +335,7 @@ fn asked(config: &Config, setting: Setting) -> Asked {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often everything is measured.
-const ROUNDS: u32 = 5;
+pub(super) const ROUNDS: u32 = 5;
 /// Part of an array's round that generator and bare member get.
 const COMPARED_PERCENT: u32 = 20;
 const COMPARED_MIN: Duration = Duration::from_millis(10);
@@ -52,20 +52,7 @@ pub(super) struct Bench<'a> {
 pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
     config.check()?;
     let members = Members::open(config)?;
-    let length_bytes = parts(config, &members)
-        .last()
-        .map_or(0, |part| part.payload.end);
-    let arena = Arena::new(ArenaOptions {
-        length_bytes,
-        prefault: true,
-        lock: false,
-    })?;
-    let bench = Bench {
-        config,
-        members: &members,
-        arena,
-        cores: cores::choose(config.shards),
-    };
+    let bench = Bench::new(config, &members)?;
     let round_time = config.time / ROUNDS;
     let compared_time = (round_time * COMPARED_PERCENT / 100).max(COMPARED_MIN);
     let calibrations = calibrations(config, &members);
@@ -148,7 +135,29 @@ pub(super) fn parts(config: &Config, members: &Members) -> Vec<Part> {
         .collect()
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Takes the memory for `config`.
+    ///
+    /// # Errors
+    ///
+    /// When there is not enough of it.
+    pub fn new(config: &'a Config, members: &'a Members) -> anyhow::Result<Bench<'a>> {
+        let length_bytes = parts(config, members)
+            .last()
+            .map_or(0, |part| part.payload.end);
+        let arena = Arena::new(ArenaOptions {
+            length_bytes,
+            prefault: true,
+            lock: false,
+        })?;
+        Ok(Bench {
+            config,
+            members,
+            arena,
+            cores: cores::choose(config.shards),
+        })
+    }
+
     /// Runs `work` on the first shard's core, in a thread of that name.
     fn alone(
         &self,

@@ -1,8 +1,8 @@
 //! Whole measurements, short: what they say must be consistent, however slow the machine is.
 
-use super::args::{Config, Workload};
+use super::args::{BenchJob, Config, Workload};
 use super::outcome::Outcome;
-use super::{measure, report};
+use super::{job, measure, report};
 use drives::world::Wait;
 use engine::layout::Level;
 use std::time::Duration;
@@ -156,4 +156,44 @@ fn files_are_members_too() {
     // The first dirty mark has been written behind the data.
     let bytes = std::fs::read(folder.path().join("d0.img")).unwrap();
     assert_eq!(&bytes[3 << 20..][..16], b"fullstripe bench");
+}
+
+#[test]
+fn jobs_move_the_bytes_that_they_should() {
+    for (level, count, slot) in [
+        (Level::Raid1, 2, None),
+        (Level::Raid10, 4, Some(1)),
+        (Level::Raid5, 4, Some(3)),
+    ] {
+        let config = Config {
+            failed: slot,
+            ..config(level, "ram:8m", count)
+        };
+        let rebuilt = job::measure(&config, BenchJob::Rebuild).unwrap();
+        assert!(rebuilt.rebuild_bytes_per_s.unwrap() > 0.0 && rebuilt.jobs_complete > 0);
+        assert_eq!(rebuilt.scrub_bytes_per_s, None);
+        assert!(rebuilt.text().contains("MB/s of the new member"));
+        let scrubbed = job::measure(&config, BenchJob::Scrub).unwrap();
+        assert!(scrubbed.scrub_bytes_per_s.unwrap() > 0.0 && scrubbed.jobs_complete > 0);
+        let stats = serde_json::to_value(&scrubbed).unwrap()["stats"].clone();
+        assert_eq!(stats["member_writes"], 0);
+        assert_eq!(stats["mismatches"], 0);
+    }
+}
+
+#[test]
+fn shards_share_a_job() {
+    let config = Config {
+        shards: 2,
+        ..config(Level::Raid5, "ram:8m", 3)
+    };
+    let rebuilt = job::measure(&config, BenchJob::Rebuild).unwrap();
+    assert!(rebuilt.rebuild_bytes_per_s.unwrap() > 0.0);
+}
+
+#[test]
+fn a_job_without_redundancy_is_refused() {
+    let config = config(Level::Raid0, "ram:8m", 2);
+    let error = job::measure(&config, BenchJob::Scrub).unwrap_err();
+    assert!(error.to_string().contains("give --level 1, 5 or 10"));
 }
