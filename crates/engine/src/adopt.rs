@@ -66,8 +66,7 @@ impl Engine {
             let index = self.volumes[at].blocked[position];
             let state = &self.requests[index];
             let (tag, origin) = (state.request.tag, state.origin);
-            self.requests.give(index);
-            self.local_requests -= usize::from(origin.is_none());
+            self.give_request(index, origin.is_some());
             let result = Err(Failure::Stopping);
             self.outputs.push_back(match origin {
                 None => Output::Complete(Completion { tag, result }),
@@ -86,8 +85,8 @@ impl Engine {
             return;
         };
         let drained = self.volumes.iter().all(|volume| {
-            let stopped =
-                !volume.view.stopping || (self.running.used() == 0 && self.requests.used() == 0);
+            let stopped = !volume.view.stopping
+                || self.running.used() + self.requests.used() + self.singles.used() == 0;
             stopped && (volume.view.writes_allowed || volume.writes_running == 0)
         });
         if drained {

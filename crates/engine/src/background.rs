@@ -122,12 +122,13 @@ impl Engine {
     }
 
     fn run_job(&mut self, at: usize) {
-        let depth = if self.requests.used() > 0 {
+        let depth = if self.requests.used() + self.singles.used() > 0 {
             DEPTH_BUSY
         } else {
             DEPTH_IDLE
         };
         loop {
+            let plans_available = self.plans_available();
             let volume = &mut self.volumes[at];
             let Some(job) = &mut volume.job else { return };
             if !job.may_start(depth, self.now) {
@@ -142,8 +143,7 @@ impl Engine {
                 job.mark(band);
                 continue;
             }
-            if self.ranges.parts.available() <= PARTS_RESERVED
-                || self.running.available() <= PLANS_RESERVED
+            if self.ranges.parts.available() <= PARTS_RESERVED || plans_available <= PLANS_RESERVED
             {
                 break;
             }

@@ -53,7 +53,7 @@ impl Engine {
     /// Plans what can run in all bands with waiting work.
     #[inline]
     pub(crate) fn dispatch_ready(&mut self) {
-        while self.running.available() > PLANS_FOR_DISPATCH {
+        while self.plans_available() > PLANS_FOR_DISPATCH {
             let Some(entry) = self.ranges.next_ready() else {
                 return;
             };
@@ -63,7 +63,7 @@ impl Engine {
 
     fn dispatch(&mut self, entry: u32) {
         while let Some(chosen) = self.choose(entry) {
-            if self.running.available() <= PLANS_FOR_DISPATCH {
+            if self.plans_available() <= PLANS_FOR_DISPATCH {
                 let key = self.ranges.key(entry);
                 self.ranges.requeue(key, chosen.first);
                 break;

@@ -2,7 +2,6 @@
 //! on without what could not be read.
 
 use crate::control::message::Message;
-use crate::control::record::MemberSet;
 use crate::event::Event;
 use crate::inflight::{Progress, Work};
 use crate::limits::{GRAIN_BYTES, RETRIES_MAX};
@@ -169,7 +168,7 @@ impl Engine {
     /// untouched, and its request unanswered, until the I/O itself comes back.
     pub(crate) fn check_deadlines(&mut self) {
         let deadline = self.options.member_deadline;
-        let mut late = MemberSet::default();
+        let mut late = self.overdue_singles();
         for index in 0..self.running.capacity() as u32 {
             let running = &mut self.running[index];
             if running.outstanding == 0

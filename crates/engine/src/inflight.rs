@@ -131,6 +131,16 @@ impl Running {
     }
 }
 
+impl Running {
+    /// The only stage has gone out already, at `started`; `outstanding` of its steps are not back.
+    pub fn issued_already(&mut self, outstanding: u16, started: Nanos, wrote: bool) {
+        self.next = self.plan.steps().len() as u16;
+        self.outstanding = outstanding;
+        self.started = started;
+        self.wrote = wrote;
+    }
+}
+
 impl Engine {
     /// Starts a plan, or queues it until there is scratch memory.
     #[inline]

@@ -5,7 +5,7 @@ use crate::control::message::{Forward, Message};
 use crate::inflight::Work;
 use crate::layout::{Level, Location};
 use crate::limits::{BAND_BYTES_MAX, READ_PLAN_BYTES_MAX};
-use crate::plan::{Step, StepKind};
+use crate::plan::{RowView, Step, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::{Failure, Operation};
 use crate::route::{Cut, PARTS_RESERVED, PLANS_RESERVED};
@@ -45,7 +45,7 @@ impl Engine {
     fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
         let at = self.requests[index].request.volume.0 as usize;
         loop {
-            if self.running.available() <= PLANS_RESERVED {
+            if self.plans_available() <= PLANS_RESERVED {
                 return false;
             }
             let Some(plan_index) = self.running.take() else {
@@ -136,29 +136,46 @@ impl Engine {
         };
         let slots = volume.shape.data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.readable.0 & !avoid.0);
+        self.choose_slot(volume, view, slots, place)
+    }
+
+    /// One of the slots that hold a place and can be read.
+    #[inline]
+    pub(crate) fn choose_slot(
+        &self,
+        volume: &Volume,
+        view: &RowView,
+        slots: SlotSet,
+        place: Location,
+    ) -> Option<Slot> {
         if slots.0 & slots.0.wrapping_sub(1) == 0 || !view.in_sync {
             // One candidate or none; or mirrors that may differ: always the lowest, so that a region
             // never flips between two contents.
-            return slots.iter().next();
+            return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
         }
-        self.balance(volume, slots, place)
+        Some(self.balance(volume, slots, place))
     }
 
     /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
     /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
     #[inline]
-    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Option<Slot> {
-        let turn = (place.row as u32) % slots.count();
-        let load = |slot: Slot| {
-            volume
-                .member(slot, false)
-                .map_or(u32::MAX, |member| self.in_flight[member.0 as usize])
-        };
+    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
         let count = slots.count();
-        (0u32..)
-            .zip(slots.iter())
-            .min_by_key(|&(order, slot)| (load(slot), (order + count - turn) % count))
-            .map(|(_, slot)| slot)
+        let turn = place.row as u32 % count;
+        let (mut best, mut best_key) = (Slot(0), (u32::MAX, u32::MAX));
+        let (mut rest, mut order) = (slots.0, 0);
+        while rest != 0 {
+            let slot = Slot(rest.trailing_zeros() as u8);
+            rest &= rest - 1;
+            let load = volume.view.slots[slot.0 as usize]
+                .map_or(u32::MAX, |member| self.in_flight[member.0 as usize]);
+            let wait = if order < turn { order + count } else { order } - turn;
+            if (load, wait) < best_key {
+                (best, best_key) = (slot, (load, wait));
+            }
+            order += 1;
+        }
+        best
     }
 
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
@@ -282,7 +299,7 @@ impl Engine {
     }
 
     fn issue_flush(&mut self, index: u32) -> bool {
-        if self.running.available() <= PLANS_RESERVED {
+        if self.plans_available() <= PLANS_RESERVED {
             return false;
         }
         let at = self.requests[index].request.volume.0;

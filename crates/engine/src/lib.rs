@@ -4,8 +4,9 @@
 //!
 //! # The way of a request
 //!
-//! A [`request::Request`] comes in ([`shard::Engine::handle`]), is checked and admitted (`route`), and cut at
-//! the borders of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
+//! A [`request::Request`] comes in ([`shard::Engine::handle`]), is checked and admitted (`route`). If one
+//! command per copy is all that it takes it runs without a plan (`single`); else it is cut at the borders
+//! of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
 //! and locked (`dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
 //! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`);
 //! at the end the request is answered (`settle`). Background work (`background`) takes the same way.
@@ -83,6 +84,7 @@ mod scratch;
 mod settle;
 mod setup;
 pub mod shard;
+mod single;
 pub mod stats;
 pub mod units;
 mod volume;

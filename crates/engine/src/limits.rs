@@ -36,6 +36,8 @@ pub const REQUESTS_MAX: usize = 4096;
 pub const FORWARDED_MAX: usize = 4096;
 /// Plans running at the same time per shard.
 pub const PLANS_MAX: usize = 2048;
+/// Most copies of a piece that are written without a plan; wider mirrors are planned.
+pub const SINGLE_COPIES_MAX: usize = 4;
 /// Pieces of requests that wait for, or run under, a row lock per shard.
 pub const PARTS_MAX: usize = 8192;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.

@@ -12,6 +12,9 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+#[cfg(test)]
+mod tests;
+
 /// End of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
 /// A lock that covers all data chunks of the row.
@@ -72,17 +75,31 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 struct Lock {
+    key: BandKey,
     low: u32,
     high: u32,
     data_index: u8,
+    /// The band's, or [`NONE`] for a quiet lock.
     entry: u32,
     next: u32,
+}
+
+impl Lock {
+    #[inline]
+    fn overlaps(&self, data_index: u8, low: u32, high: u32) -> bool {
+        let same_chunk = self.data_index == data_index
+            || self.data_index == ALL_CHUNKS
+            || data_index == ALL_CHUNKS;
+        same_chunk && self.low < high && low < self.high
+    }
 }
 
 /// The table. See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     buckets: Vec<u32>,
+    /// Locks on bands without an entry, by the same buckets; see [`Ranges::lock_if_quiet`].
+    quiet: Vec<u32>,
     entries: Pool<Entry>,
     locks: Pool<Lock>,
     pub parts: Pool<Part>,
@@ -111,6 +128,7 @@ impl Ranges {
             pinned: false,
         };
         let lock = Lock {
+            key: entry.key,
             low: 0,
             high: 0,
             data_index: 0,
@@ -119,6 +137,7 @@ impl Ranges {
         };
         Ranges {
             buckets: vec![NONE; PARTS_MAX.next_power_of_two()],
+            quiet: vec![NONE; PARTS_MAX.next_power_of_two()],
             // A band exists while it has parts or locks, and there are no more of them than these.
             entries: Pool::new(PARTS_MAX + PLANS_MAX, || entry),
             locks: Pool::new(PLANS_MAX, || lock),
@@ -267,15 +286,95 @@ impl Ranges {
         let mut lock = self.entries[entry].first_lock;
         while lock != NONE {
             let held = &self.locks[lock];
-            let same_chunk = held.data_index == data_index
-                || held.data_index == ALL_CHUNKS
-                || data_index == ALL_CHUNKS;
-            if same_chunk && held.low < high && low < held.high {
+            if held.overlaps(data_index, low, high) {
+                return true;
+            }
+            lock = held.next;
+        }
+        let key = self.entries[entry].key;
+        self.is_quietly_locked(self.bucket(key), key, (data_index, low, high))
+    }
+
+    #[inline]
+    fn is_quietly_locked(
+        &self,
+        bucket: usize,
+        key: BandKey,
+        (data_index, low, high): (u8, u32, u32),
+    ) -> bool {
+        let mut lock = self.quiet[bucket];
+        while lock != NONE {
+            let held = &self.locks[lock];
+            if held.key == key && held.overlaps(data_index, low, high) {
                 return true;
             }
             lock = held.next;
         }
         false
+    }
+
+    /// Takes a lock where nothing waits and nothing overlaps, without a queue for others to wait in:
+    /// whoever comes later and finds the range locked makes one. `None` when the long way is needed.
+    #[inline]
+    pub fn lock_if_quiet(
+        &mut self,
+        key: BandKey,
+        data_index: u8,
+        low: u32,
+        high: u32,
+    ) -> Option<u32> {
+        let bucket = self.bucket(key);
+        if self.buckets[bucket] != NONE
+            || self.is_quietly_locked(bucket, key, (data_index, low, high))
+        {
+            return None;
+        }
+        let lock = self.locks.take()?;
+        self.locks[lock] = Lock {
+            key,
+            low,
+            high,
+            data_index,
+            entry: NONE,
+            next: self.quiet[bucket],
+        };
+        self.quiet[bucket] = lock;
+        Some(lock)
+    }
+
+    /// Gives a quiet lock back.
+    #[inline]
+    pub fn unlock_quiet(&mut self, lock: u32) {
+        let key = self.locks[lock].key;
+        self.leave_quiet(lock);
+        self.locks.give(lock);
+        // Whoever came meanwhile has a queue.
+        self.wake(key);
+    }
+
+    #[inline]
+    fn leave_quiet(&mut self, lock: u32) {
+        let Lock { key, next, .. } = self.locks[lock];
+        let bucket = self.bucket(key);
+        if self.quiet[bucket] == lock {
+            self.quiet[bucket] = next;
+            return;
+        }
+        let mut before = self.quiet[bucket];
+        while self.locks[before].next != lock {
+            before = self.locks[before].next;
+        }
+        self.locks[before].next = next;
+    }
+
+    /// Makes an ordinary lock of a quiet one.
+    pub fn lock_in_band(&mut self, lock: u32) -> u32 {
+        self.leave_quiet(lock);
+        let entry = self.entry(self.locks[lock].key);
+        self.locks[lock].entry = entry;
+        self.locks[lock].next = self.entries[entry].first_lock;
+        self.entries[entry].first_lock = lock;
+        lock
     }
 
     /// Takes a lock; the caller has checked that nothing overlaps.
@@ -285,6 +384,7 @@ impl Ranges {
         let lock = self.locks.take().expect("as many locks as plans");
         let next = self.entries[entry].first_lock;
         self.locks[lock] = Lock {
+            key: self.entries[entry].key,
             low,
             high,
             data_index,
@@ -350,82 +450,5 @@ impl Ranges {
     #[cfg(test)]
     pub fn bands(&self) -> usize {
         self.entries.used()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn part(ranges: &mut Ranges, band: u64, low: u32, high: u32) -> u32 {
-        let part = ranges.parts.take().unwrap();
-        ranges.parts[part].low = low;
-        ranges.parts[part].high = high;
-        ranges.enqueue(BandKey { volume: 0, band }, part);
-        part
-    }
-
-    #[test]
-    fn locks_conflict_by_range_and_chunk() {
-        let mut ranges = Ranges::new();
-        part(&mut ranges, 5, 0, 4096);
-        let entry = ranges.next_ready().unwrap();
-        let lock = ranges.lock(entry, 1, 4096, 8192);
-        assert!(ranges.is_locked(entry, 1, 0, 4097));
-        assert!(!ranges.is_locked(entry, 1, 0, 4096));
-        assert!(!ranges.is_locked(entry, 0, 4096, 8192));
-        assert!(ranges.is_locked(entry, ALL_CHUNKS, 4096, 8192));
-        ranges.unlock(lock);
-        assert!(!ranges.is_locked(entry, 1, 0, 8192));
-    }
-
-    #[test]
-    fn queue_keeps_order_and_band_disappears_when_empty() {
-        let mut ranges = Ranges::new();
-        let (a, b, c) = (
-            part(&mut ranges, 9, 0, 1),
-            part(&mut ranges, 9, 0, 1),
-            part(&mut ranges, 9, 0, 1),
-        );
-        let entry = ranges.next_ready().unwrap();
-        assert!(ranges.next_ready().is_none(), "one band, looked at once");
-        assert_eq!(ranges.first_waiting(entry), a);
-        ranges.unlink(entry, a, b);
-        ranges.unlink(entry, NONE, a);
-        assert_eq!(ranges.first_waiting(entry), c);
-        ranges.parts[a].next = b;
-        ranges.requeue(BandKey { volume: 0, band: 9 }, a);
-        let again = ranges.next_ready().unwrap();
-        let mut order = Vec::new();
-        let mut at = ranges.first_waiting(again);
-        while at != NONE {
-            order.push(at);
-            at = ranges.parts[at].next;
-        }
-        assert_eq!(order, [a, b, c]);
-        for part in order {
-            ranges.unlink(again, NONE, part);
-            ranges.parts.give(part);
-        }
-        assert_eq!(entry, again);
-        ranges.looked_at(again);
-        assert_eq!(ranges.bands(), 0);
-    }
-
-    #[test]
-    fn many_bands_share_buckets() {
-        let mut ranges = Ranges::new();
-        let parts: Vec<u32> = (0..PARTS_MAX as u64)
-            .map(|i| part(&mut ranges, i << 20, 0, 1))
-            .collect();
-        assert_eq!(ranges.bands(), PARTS_MAX);
-        assert!(ranges.parts.take().is_none());
-        while let Some(entry) = ranges.next_ready() {
-            let part = ranges.first_waiting(entry);
-            ranges.unlink(entry, NONE, part);
-            ranges.looked_at(entry);
-        }
-        parts.into_iter().for_each(|part| ranges.parts.give(part));
-        assert_eq!(ranges.bands(), 0);
     }
 }

@@ -44,9 +44,16 @@ impl Default for RequestState {
             length_bytes: 0,
             buffer: Buffer(0),
         };
+        RequestState::new(request, None)
+    }
+}
+
+impl RequestState {
+    #[inline]
+    fn new(request: Request, origin: Option<(ShardId, u32, u64)>) -> RequestState {
         RequestState {
             request,
-            origin: None,
+            origin,
             cursor: 0,
             outstanding: 0,
             failure: None,
@@ -74,6 +81,9 @@ impl Engine {
             self.stats.request_errors += 1;
             return self.answer(request.tag, origin, Err(failure));
         }
+        if origin.is_none() && self.begin_single(&request) {
+            return self.count_request(&request);
+        }
         let Some(index) = self.take_request(origin.is_some()) else {
             self.backlog.push_back(request);
             return;
@@ -82,14 +92,7 @@ impl Engine {
         if origin.is_none() {
             self.count_request(&request);
         }
-        let state = &mut self.requests[index];
-        state.request = request;
-        state.origin = origin;
-        state.cursor = 0;
-        state.outstanding = 0;
-        state.failure = None;
-        state.writing = false;
-        state.issued = false;
+        self.requests[index] = RequestState::new(request, origin);
         if self.stalled.is_empty() {
             self.begin(index);
         } else {
@@ -100,13 +103,25 @@ impl Engine {
     /// A request slot; local requests leave the share of forwarded pieces alone.
     #[inline]
     fn take_request(&mut self, forwarded: bool) -> Option<u32> {
-        if !forwarded {
+        if forwarded {
+            self.forwarded_requests += 1;
+        } else {
             if self.local_requests == REQUESTS_MAX {
                 return None;
             }
             self.local_requests += 1;
         }
         self.requests.take()
+    }
+
+    #[inline]
+    pub(crate) fn give_request(&mut self, index: u32, forwarded: bool) {
+        self.requests.give(index);
+        if forwarded {
+            self.forwarded_requests -= 1;
+        } else {
+            self.local_requests -= 1;
+        }
     }
 
     fn count_request(&mut self, request: &Request) {
@@ -165,16 +180,39 @@ impl Engine {
                 }
                 return;
             }
-            volume.writes_running += 1;
-            volume.last_write = self.now;
-            if volume.idle_reported {
-                self.report_busy(at);
-            }
+            self.note_writing(at);
             self.requests[index].writing = true;
         }
         if !self.issue(index) {
             self.stalled.push_back(index);
         }
+    }
+
+    /// Counts a request that modifies a volume, while it runs.
+    #[inline]
+    pub(crate) fn note_writing(&mut self, at: usize) {
+        let volume = &mut self.volumes[at];
+        volume.writes_running += 1;
+        volume.last_write = self.now;
+        if volume.idle_reported {
+            self.report_busy(at);
+        }
+    }
+
+    /// A slot for a request that has run without one and has one command's worth of work under way.
+    pub(crate) fn adopt_request(&mut self, request: Request) -> u32 {
+        let index = self
+            .requests
+            .take()
+            .expect("a slot is kept for every local request");
+        self.requests[index] = RequestState {
+            cursor: u64::from(request.length_bytes),
+            outstanding: 1,
+            writing: request.operation != Operation::Read,
+            issued: true,
+            ..RequestState::new(request, None)
+        };
+        index
     }
 
     /// Goes on with requests that a pool was too small for.
@@ -235,8 +273,7 @@ impl Engine {
         if state.writing {
             self.volumes[state.request.volume.0 as usize].writes_running -= 1;
         }
-        self.requests.give(index);
-        self.local_requests -= usize::from(origin.is_none());
+        self.give_request(index, origin.is_some());
         if failure.is_some() {
             self.stats.request_errors += 1;
         }
@@ -280,6 +317,6 @@ impl Engine {
     }
 
     fn has_room_for_forward(&self) -> bool {
-        self.requests.used() - self.local_requests < FORWARDED_MAX
+        self.forwarded_requests < FORWARDED_MAX
     }
 }

@@ -14,13 +14,14 @@ use crate::layout::Geometry;
 use crate::limits::{
     CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
 use crate::ranges::Ranges;
 use crate::request::{Completion, Request};
 use crate::route::RequestState;
 use crate::scratch::Scratch;
 pub use crate::setup::{Options, Setup};
+use crate::single::Single;
 use crate::stats::Stats;
 use crate::units::{Buffer, MemberId, Nanos, ShardId};
 use crate::volume::Volume;
@@ -63,6 +64,8 @@ pub struct Engine {
     pub(crate) volatile: MemberSet,
     pub(crate) in_flight: [u32; CONTAINER_MEMBERS_MAX],
     pub(crate) requests: Pool<RequestState>,
+    /// Requests that run without a plan.
+    pub(crate) singles: Pool<Single>,
     pub(crate) running: Pool<Running>,
     pub(crate) ranges: Ranges,
     pub(crate) scratch: Scratch,
@@ -73,8 +76,10 @@ pub struct Engine {
     pub(crate) backlog: VecDeque<Request>,
     /// The same for pieces of other shards' requests.
     pub(crate) forward_backlog: VecDeque<Forward>,
-    /// Requests of ports that hold a slot.
+    /// Requests of ports under way, those without a plan included.
     pub(crate) local_requests: usize,
+    /// Pieces of other shards' requests under way.
+    pub(crate) forwarded_requests: usize,
     /// Plans that wait for scratch memory.
     pub(crate) waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
@@ -127,6 +132,7 @@ impl Engine {
             volatile: view.volatile,
             in_flight: [0; CONTAINER_MEMBERS_MAX],
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
+            singles: Pool::new(PLANS_MAX, Single::idle),
             running: Pool::new(PLANS_MAX, || {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),
@@ -137,6 +143,7 @@ impl Engine {
             backlog: VecDeque::with_capacity(REQUESTS_MAX),
             forward_backlog: VecDeque::with_capacity(FORWARDED_MAX),
             local_requests: 0,
+            forwarded_requests: 0,
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
             held_bands: Vec::with_capacity(HELD_MAX),
@@ -162,6 +169,7 @@ impl Engine {
         self.now = now;
         match input {
             Input::Request(request) => self.admit(request, None),
+            Input::Done { token, result } if token.is_single() => self.single_done(token, result),
             Input::Done { token, result } => self.step_done(token, result),
             Input::Message(message) => self.message(message),
             Input::Persisted { member, result } => {
@@ -179,6 +187,8 @@ impl Engine {
             if let Some(output) = self.outputs.pop_front() {
                 return Some(output);
             }
+            // From its beginning again: its first lines are still in the cache.
+            self.outputs.clear();
             if !self.pump() {
                 return None;
             }
@@ -204,6 +214,7 @@ impl Engine {
             .filter_map(|volume| volume.job.as_ref()?.next_wake(self.now))
             .min();
         let busy = self.running.used() > 0
+            || self.singles.used() > 0
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.next_sweep);
@@ -274,9 +285,12 @@ impl Engine {
         &self.running[token.plan()].plan.steps()[token.step()]
     }
 
-    /// The memory of the step that a token names, in order.
+    /// The memory of the command or computation that a token names, in order.
     #[inline]
-    pub fn memory(&self, token: Token) -> impl Iterator<Item = crate::plan::Segment> + '_ {
+    pub fn memory(&self, token: Token) -> Segments<'_> {
+        if token.is_single() {
+            return Segments::alone(self.singles[token.single().0].memory());
+        }
         let plan = &self.running[token.plan()].plan;
         plan.segments_of(&plan.steps()[token.step()])
     }
@@ -308,7 +322,7 @@ impl Engine {
     /// Requests under way, not counting those that wait for admission.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
-        self.requests.used() + self.backlog.len() + self.forward_backlog.len()
+        self.requests.used() + self.singles.used() + self.backlog.len() + self.forward_backlog.len()
     }
 
     /// The geometry of a volume.
@@ -328,10 +342,30 @@ impl Engine {
     }
 }
 
+/// Marks the tokens of single requests.
+const SINGLE: u64 = 1 << 40;
+
 impl Token {
     #[inline]
     pub(crate) fn new(plan: u32, step: usize) -> Token {
         Token(u64::from(plan) << 16 | step as u64)
+    }
+
+    /// Names a command of a single request.
+    #[inline]
+    pub(crate) fn of_single(index: u32, copy: u8) -> Token {
+        Token(SINGLE | u64::from(index) << 16 | u64::from(copy))
+    }
+
+    #[inline]
+    pub(crate) fn is_single(self) -> bool {
+        self.0 & SINGLE != 0
+    }
+
+    /// The single request and the command of it.
+    #[inline]
+    pub(crate) fn single(self) -> (u32, u8) {
+        ((self.0 & !SINGLE) as u32 >> 16, self.0 as u8)
     }
 
     #[inline]

@@ -18,6 +18,10 @@ pub struct Stats {
     pub write_bytes: u64,
     /// Requests answered with an error.
     pub request_errors: u64,
+    /// Reads of one command, run without a plan.
+    pub singles_read: u64,
+    /// Writes of one command per copy, run without a plan.
+    pub singles_write: u64,
     /// Plans started: reads served directly from members.
     pub plans_direct: u64,
     /// Plans started: writes under a range lock.
@@ -94,6 +98,8 @@ fields!(
     read_bytes,
     write_bytes,
     request_errors,
+    singles_read,
+    singles_write,
     plans_direct,
     plans_write,
     plans_reconstruct,

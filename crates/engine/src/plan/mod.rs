@@ -41,6 +41,51 @@ pub struct Segment {
     next: u16,
 }
 
+impl Segment {
+    /// A piece that is all the memory there is.
+    #[inline]
+    pub(crate) fn alone(buffer: Buffer, length_bytes: u32) -> Segment {
+        Segment {
+            buffer,
+            length_bytes,
+            next: NO_SEGMENT,
+        }
+    }
+}
+
+/// Goes through memory, piece by piece.
+#[derive(Clone, Debug)]
+pub struct Segments<'a> {
+    alone: Option<Segment>,
+    chain: &'a [Segment],
+    next: u16,
+}
+
+impl Segments<'_> {
+    #[inline]
+    pub(crate) fn alone(segment: Segment) -> Segments<'static> {
+        Segments {
+            alone: Some(segment),
+            chain: &[],
+            next: NO_SEGMENT,
+        }
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    #[inline]
+    fn next(&mut self) -> Option<Segment> {
+        if let Some(segment) = self.alone.take() {
+            return Some(segment);
+        }
+        let segment = *self.chain.get(usize::from(self.next))?;
+        self.next = segment.next;
+        Some(segment)
+    }
+}
+
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepKind {
@@ -136,13 +181,13 @@ impl Plan {
     }
 
     /// The memory of `step`, in order.
-    pub fn segments_of(&self, step: &Step) -> impl Iterator<Item = Segment> + '_ {
-        let mut next = step.first;
-        core::iter::from_fn(move || {
-            let segment = *self.segments.get(next as usize)?;
-            next = segment.next;
-            Some(segment)
-        })
+    #[inline]
+    pub fn segments_of(&self, step: &Step) -> Segments<'_> {
+        Segments {
+            alone: None,
+            chain: &self.segments,
+            next: step.first,
+        }
     }
 
     /// Bytes of scratch memory that the plan needs.

@@ -1,0 +1,348 @@
+//! Requests that need no plan: one command for each drive that holds the piece, and nothing after it.
+//!
+//! Most requests are small, lie in one chunk, and find everything healthy. A read of those is one command,
+//! a write of a level without parity one command per copy. What a plan would add is bookkeeping for what
+//! hardly ever happens; so these are kept in one cache line each, and turned into a plan ([`Engine::settle`]
+//! and the error table then do the rest) as soon as anything goes wrong: an error, a member that failed or
+//! is overdue. What may run so is decided in [`Engine::begin_single`]; whatever it refuses is planned.
+//!
+//! Order is kept like that of plans: a write to a mirrored chunk holds a lock in [`crate::ranges`], taken
+//! only where nothing waits.
+
+use crate::control::record::MemberSet;
+use crate::inflight::{Progress, StepState, Work};
+use crate::layout::Level;
+use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
+use crate::plan::{Segment, Step, StepKind};
+use crate::policy::MemberError;
+use crate::ranges::{BandKey, NONE};
+use crate::request::{Completion, Operation, Request};
+use crate::route::PLANS_RESERVED;
+use crate::shard::{Engine, Output};
+use crate::units::{Buffer, MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::world::{Io, Token};
+
+/// A request under way without a plan. Fits a cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Single {
+    request: Request,
+    started: Nanos,
+    /// The lock of a mirrored write, or [`NONE`].
+    lock: u32,
+    /// The plan that it was turned into, or [`NONE`]. Its commands in flight keep their old names.
+    plan: u32,
+    members: [MemberId; SINGLE_COPIES_MAX],
+    slots: [Slot; SINGLE_COPIES_MAX],
+    copies: u8,
+    /// Commands that have not come back, by bit.
+    outstanding: u8,
+}
+
+impl Single {
+    pub fn idle() -> Single {
+        let request = Request {
+            tag: 0,
+            volume: VolumeId(0),
+            operation: Operation::Flush,
+            fua: false,
+            offset_bytes: 0,
+            length_bytes: 0,
+            buffer: Buffer(0),
+        };
+        Single {
+            request,
+            started: Nanos(0),
+            lock: NONE,
+            plan: NONE,
+            members: [MemberId(0); SINGLE_COPIES_MAX],
+            slots: [Slot(0); SINGLE_COPIES_MAX],
+            copies: 0,
+            outstanding: 0,
+        }
+    }
+
+    pub fn memory(&self) -> Segment {
+        Segment::alone(self.request.buffer, self.request.length_bytes)
+    }
+}
+
+/// Where a single request's commands go.
+struct Target {
+    slots: SlotSet,
+    offset_bytes: u64,
+    lock: u32,
+}
+
+impl Engine {
+    /// Plans that can still be started: every single request may need one.
+    #[inline]
+    pub(crate) fn plans_available(&self) -> usize {
+        self.running.available() - self.singles.used()
+    }
+
+    /// Starts a request without a plan; false if it needs one.
+    #[inline]
+    pub(crate) fn begin_single(&mut self, request: &Request) -> bool {
+        if !self.stalled.is_empty()
+            || self.local_requests == REQUESTS_MAX
+            || self.plans_available() <= PLANS_RESERVED
+        {
+            return false;
+        }
+        let (target, kind) = match request.operation {
+            Operation::Read => (self.single_read(request), StepKind::Read),
+            Operation::Write => {
+                let kind = StepKind::Write { fua: request.fua };
+                (self.single_write(request), kind)
+            }
+            _ => return false,
+        };
+        let Some(target) = target else {
+            return false;
+        };
+        let Some(index) = self.singles.take() else {
+            return false;
+        };
+        self.local_requests += 1;
+        self.start_single(index, request, &target, kind);
+        true
+    }
+
+    #[inline]
+    fn single_read(&mut self, request: &Request) -> Option<Target> {
+        let volume = &self.volumes[request.volume.0 as usize];
+        let view = volume.uniform()?;
+        let place = volume.shape.locate(request.offset_bytes);
+        if request.length_bytes > volume.shape.chunk_bytes - place.in_chunk_bytes {
+            return None;
+        }
+        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.readable.0);
+        let slot = self.choose_slot(volume, view, slots, place)?;
+        self.stats.singles_read += 1;
+        Some(Target {
+            slots: SlotSet(0).with(slot),
+            offset_bytes: volume
+                .shape
+                .member_offset_bytes(place.row, place.in_chunk_bytes),
+            lock: NONE,
+        })
+    }
+
+    #[inline]
+    fn single_write(&mut self, request: &Request) -> Option<Target> {
+        let at = request.volume.0 as usize;
+        let volume = &self.volumes[at];
+        let view = volume.uniform()?;
+        let shape = &volume.shape;
+        if shape.level == Level::Raid5
+            || !volume.view.writes_allowed
+            || volume.view.failed
+            || !volume.unrecorded.is_empty()
+        {
+            return None;
+        }
+        let place = shape.locate(request.offset_bytes);
+        let (low, length) = (place.in_chunk_bytes, request.length_bytes);
+        if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
+            return None;
+        }
+        let slots = shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.writable.0);
+        if slots.0 & view.readable.0 == 0
+            || slots.count() as usize > SINGLE_COPIES_MAX
+            || shape.owner(place.row, self.shards) != self.id && shape.level != Level::Raid0
+        {
+            return None;
+        }
+        let offset_bytes = shape.member_offset_bytes(place.row, low);
+        let lock = if shape.level == Level::Raid0 {
+            NONE
+        } else {
+            let key = BandKey {
+                volume: request.volume.0,
+                band: volume.band(place.row, low),
+            };
+            self.ranges
+                .lock_if_quiet(key, place.data_index, low, low + length)?
+        };
+        self.stats.singles_write += 1;
+        self.note_writing(at);
+        Some(Target {
+            slots,
+            offset_bytes,
+            lock,
+        })
+    }
+
+    #[inline]
+    fn start_single(&mut self, index: u32, request: &Request, target: &Target, kind: StepKind) {
+        let volume = &self.volumes[request.volume.0 as usize];
+        let length_bytes = u64::from(request.length_bytes);
+        let single = &mut self.singles[index];
+        single.request = *request;
+        single.started = self.now;
+        single.lock = target.lock;
+        single.plan = NONE;
+        let (mut copies, mut rest) = (0u8, target.slots.0);
+        while rest != 0 {
+            let slot = Slot(rest.trailing_zeros() as u8);
+            rest &= rest - 1;
+            // A slot that the row's state calls usable has a drive.
+            let Some(member) = volume.view.slots[slot.0 as usize] else {
+                continue;
+            };
+            single.members[copies as usize] = member;
+            single.slots[copies as usize] = slot;
+            self.in_flight[member.0 as usize] += 1;
+            self.outputs.push_back(Output::Io(Io {
+                token: Token::of_single(index, copies),
+                member,
+                kind,
+                offset_bytes: target.offset_bytes,
+                length_bytes,
+            }));
+            copies += 1;
+        }
+        single.copies = copies;
+        single.outstanding = (1 << copies) - 1;
+        let bytes = u64::from(copies) * length_bytes;
+        if kind == StepKind::Read {
+            self.stats.member_reads += u64::from(copies);
+            self.stats.member_read_bytes += bytes;
+        } else {
+            self.stats.member_writes += u64::from(copies);
+            self.stats.member_write_bytes += bytes;
+        }
+    }
+
+    /// A command of a single request has been answered.
+    #[inline]
+    pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, copy) = token.single();
+        let single = &mut self.singles[index];
+        let member = single.members[copy as usize];
+        let trouble = result.is_err() || (!self.failed.is_empty() && self.failed.has(member));
+        if trouble || single.plan != NONE {
+            return self.single_in_trouble(index, copy, result);
+        }
+        self.in_flight[member.0 as usize] -= 1;
+        single.outstanding &= !(1 << copy);
+        if single.outstanding == 0 {
+            self.finish_single(index);
+        }
+    }
+
+    #[inline]
+    fn finish_single(&mut self, index: u32) {
+        let single = &self.singles[index];
+        let (tag, lock) = (single.request.tag, single.lock);
+        if single.request.operation == Operation::Write {
+            self.volumes[single.request.volume.0 as usize].writes_running -= 1;
+        }
+        if lock != NONE {
+            self.ranges.unlock_quiet(lock);
+        }
+        self.singles.give(index);
+        self.local_requests -= 1;
+        self.outputs.push_back(Output::Complete(Completion {
+            tag,
+            result: Ok(()),
+        }));
+    }
+
+    /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
+    #[cold]
+    fn single_in_trouble(&mut self, index: u32, copy: u8, result: Result<(), MemberError>) {
+        if self.singles[index].plan == NONE {
+            self.plan_single(index);
+        }
+        let single = &mut self.singles[index];
+        let plan = single.plan;
+        single.outstanding &= !(1 << copy);
+        if single.outstanding == 0 {
+            self.singles.give(index);
+        }
+        self.step_done(Token::new(plan, usize::from(copy)), result);
+    }
+
+    /// Makes a plan of a single request, in the state in which it is.
+    #[cold]
+    fn plan_single(&mut self, index: u32) {
+        let single = &self.singles[index];
+        let (request, lock) = (single.request, single.lock);
+        let volume = &self.volumes[request.volume.0 as usize];
+        let place = volume.shape.locate(request.offset_bytes);
+        let offset_bytes = volume
+            .shape
+            .member_offset_bytes(place.row, place.in_chunk_bytes);
+        let kind = match request.operation {
+            Operation::Read => StepKind::Read,
+            _ => StepKind::Write { fua: request.fua },
+        };
+        let request_index = self.adopt_request(request);
+        let lock = if lock == NONE {
+            NONE
+        } else {
+            self.ranges.lock_in_band(lock)
+        };
+        let plan_index = self
+            .running
+            .take()
+            .expect("a plan is kept for every single request");
+        let running = &mut self.running[plan_index];
+        let work = Work::Direct {
+            request: request_index,
+        };
+        running.prepare(work, request.volume.0, lock);
+        running.states.clear();
+        let single = &mut self.singles[index];
+        for copy in 0..usize::from(single.copies) {
+            let (slot, member) = (single.slots[copy], single.members[copy]);
+            let length_bytes = u64::from(request.length_bytes);
+            let step = Step::member(kind, 0, slot, offset_bytes, length_bytes);
+            running.plan.transfer(step, request.buffer);
+            let progress = if single.outstanding >> copy & 1 == 1 {
+                Progress::Outstanding
+            } else {
+                Progress::Done
+            };
+            running.states.push(StepState {
+                member: member.0,
+                retries: 0,
+                progress,
+            });
+        }
+        let outstanding = single.outstanding.count_ones() as u16;
+        running.issued_already(outstanding, single.started, kind != StepKind::Read);
+        single.plan = plan_index;
+        single.lock = NONE;
+        self.stats.plans_direct += 1;
+    }
+
+    /// Plans single requests that have been outstanding for too long, asks for their answers, and names
+    /// the members that owe them.
+    pub(crate) fn overdue_singles(&mut self) -> MemberSet {
+        let mut late = MemberSet::default();
+        for index in 0..self.singles.capacity() as u32 {
+            let single = &self.singles[index];
+            let waited = self.now.since(single.started);
+            if single.outstanding == 0
+                || single.plan != NONE
+                || waited < self.options.member_deadline
+            {
+                continue;
+            }
+            self.plan_single(index);
+            let single = &self.singles[index];
+            self.running[single.plan].overdue = true;
+            for copy in (0..single.copies).filter(|copy| single.outstanding >> copy & 1 == 1) {
+                late.insert(single.members[copy as usize]);
+                self.outputs
+                    .push_back(Output::Cancel(Token::of_single(index, copy)));
+            }
+        }
+        late
+    }
+}
