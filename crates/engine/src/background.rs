@@ -8,7 +8,8 @@
 use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::event::Event;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
+use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, Range, maintain};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
@@ -189,32 +190,40 @@ impl Engine {
         key: BandKey,
     ) -> Result<(), NotEnoughMembers> {
         self.stats.plans_background += 1;
-        let Work::Background { part, .. } = self.running[index].work else {
+        let (_, low, high) = self.volumes[key.volume as usize].band_range(key.band);
+        self.plan_job(index, key, (low, high), None)
+    }
+
+    /// Plans the range from `low_bytes` to `high_bytes` of a band, whole or a piece of it.
+    pub(crate) fn plan_job(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        (low_bytes, high_bytes): (u32, u32),
+        piecewise: Option<&Piecewise>,
+    ) -> Result<(), NotEnoughMembers> {
+        let Work::Background { repair, .. } = self.running[index].work else {
             return Ok(());
         };
-        let part = self.ranges.parts[part];
         let mut view = self.view_of(key);
-        view.readable.0 &= !part.avoid.0;
-        let volume = &self.volumes[key.volume as usize];
-        let Some(job) = volume
-            .job
-            .as_ref()
-            .filter(|job| u64::from(job.view.id) == part.buffer.0)
-        else {
+        let Some(job) = self.job_of(index) else {
             return Ok(());
         };
-        let (row, low_bytes, high_bytes) = volume.band_range(key.band);
+        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+        let heal = piecewise.and_then(|piecewise| piecewise.unhealed());
+        let volume = &self.volumes[key.volume as usize];
         let range = Range {
-            row,
+            row: volume.band_range(key.band).0,
             low_bytes,
             high_bytes,
         };
         let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
-        match job.view.kind {
+        match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
             JobKind::Replace(slot, _) => maintain::rebuild(plan, shape, range, slot, &view, true),
-            JobKind::Check { .. } => match part.avoid.iter().next() {
+            JobKind::Check { .. } if repair => maintain::resync(plan, shape, range, &view),
+            JobKind::Check { .. } => match heal {
                 // The scrub met a block that cannot be read: reconstruct it and write it back.
                 Some(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
                 None => maintain::check(plan, shape, range, &view),
@@ -222,151 +231,133 @@ impl Engine {
         }
     }
 
+    /// The job that a band's plan belongs to, if it is still the volume's.
+    fn job_of(&self, index: u32) -> Option<JobView> {
+        let running = &self.running[index];
+        let number = self.ranges.parts[running.work.parts()].buffer.0;
+        let job = self.volumes[running.volume as usize].job.as_ref()?;
+        (u64::from(job.view.id) == number).then_some(job.view)
+    }
+
+    /// Whether a plan reads and compares for a scrub.
+    pub(crate) fn scrubs(&self, index: u32) -> bool {
+        let checks = matches!(
+            self.running[index].work,
+            Work::Background { repair: false, .. }
+        );
+        let is_check = |job: JobView| matches!(job.kind, JobKind::Check { .. });
+        checks && self.job_of(index).is_some_and(is_check)
+    }
+
+    /// As [`Engine::job_of`], to be changed.
+    fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
+        self.job_of(index)?;
+        self.volumes[self.running[index].volume as usize]
+            .job
+            .as_mut()
+    }
+
     /// A band's plan has run to its end.
     pub(crate) fn background_done(&mut self, index: u32) {
-        let Work::Background { part, band, repair } = self.running[index].work else {
+        let running = &self.running[index];
+        let Work::Background { band, repair, .. } = running.work else {
             return;
         };
-        let at = self.running[index].volume as usize;
-        let job_id = self.ranges.parts[part].buffer.0;
-        let volume = &mut self.volumes[at];
-        let current = volume
-            .job
-            .as_mut()
-            .filter(|job| u64::from(job.view.id) == job_id);
-        let (differs, missed) = (
-            self.running[index].differs,
-            !self.running[index].missed.is_empty(),
-        );
-        if let Some(job) = current {
-            let corrects = job.view.kind == JobKind::Check { repair: true };
-            if differs && !repair {
-                job.mismatches += 1;
-                self.stats.mismatches += 1;
-                let (row, low, _) = volume.band_range(band);
-                let event = Event::Mismatch {
-                    volume: VolumeId(at as u8),
-                    offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
-                    member_offset_bytes: volume.band_bytes(band),
-                    repaired: corrects,
-                };
-                self.emit(event);
-                if corrects && self.plan_repair(index, band) {
-                    return;
-                }
-            }
+        if running.differs && !repair && self.band_differs(index, band) {
+            return;
         }
-        let volume = &mut self.volumes[at];
-        if let Some(job) = volume
-            .job
-            .as_mut()
-            .filter(|job| u64::from(job.view.id) == job_id)
-        {
-            job.in_flight -= 1;
-            if missed {
-                // A drive that the job writes to failed; the controller decides what becomes of the job.
-                job.aborted = true;
-                job.failures += 1;
-            } else {
-                job.mark(band);
-            }
+        let missed = !self.running[index].missed.is_empty();
+        if missed && let Some(job) = self.job_of_mut(index) {
+            // A drive that the job writes to failed; the controller decides what becomes of the job.
+            job.aborted = true;
+            job.failures += 1;
         }
-        self.release(index);
-        self.ranges.parts.give(part);
+        self.end_band(index, !missed);
+    }
+
+    /// Redundancy does not match the data; returns whether the plan goes on with correcting that.
+    fn band_differs(&mut self, index: u32, band: u64) -> bool {
+        let Some(job) = self.job_of_mut(index) else {
+            return false;
+        };
+        job.mismatches += 1;
+        let corrects = job.view.kind == JobKind::Check { repair: true };
+        self.stats.mismatches += 1;
+        let volume = &self.volumes[self.running[index].volume as usize];
+        let (row, low, _) = volume.band_range(band);
+        let event = Event::Mismatch {
+            volume: self.volume_of(index),
+            offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
+            member_offset_bytes: volume.band_bytes(band),
+            repaired: corrects,
+        };
+        self.emit(event);
+        corrects && self.plan_repair(index, band)
     }
 
     /// Goes on under the same lock with a plan that makes redundancy match the data.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
-        let running = &self.running[index];
+        let part = self.running[index].work.parts();
         let key = BandKey {
-            volume: running.volume,
+            volume: self.running[index].volume,
             band,
         };
-        let (lock, Work::Background { part, .. }) = (running.lock, running.work) else {
-            return false;
-        };
-        let view = self.view_of(key);
-        let volume = &self.volumes[key.volume as usize];
-        let (row, low_bytes, high_bytes) = volume.band_range(band);
-        let shape = volume.shape;
+        self.renew(index);
         let running = &mut self.running[index];
-        if let Some(block) = running.scratch.take() {
-            self.scratch.give(block);
-        }
-        running.prepare(
-            Work::Background {
-                part,
-                band,
-                repair: true,
-            },
-            key.volume,
-            lock,
-        );
-        let range = Range {
-            row,
-            low_bytes,
-            high_bytes,
+        running.differs = false;
+        running.work = Work::Background {
+            part,
+            band,
+            repair: true,
         };
-        if maintain::resync(&mut running.plan, &shape, range, &view).is_err() {
-            running.plan.clear();
+        if self.plan_background(index, key).is_err() {
             return false;
         }
         self.start(index);
         true
     }
 
-    /// Reads of a band's plan brought nothing: try again without the unreadable places.
-    pub(crate) fn background_failed(&mut self, index: u32) {
-        let running = &self.running[index];
-        let Work::Background { part, .. } = running.work else {
-            return;
-        };
-        let mut avoid = SlotSet(0);
-        let mut failed = false;
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if let Progress::Failed { media } = state.progress {
-                failed = true;
-                if media {
-                    avoid = avoid.with(step.slot);
-                }
-            }
-        }
-        if !failed {
-            return self.band_failed(index);
-        }
-        self.stats.replans += 1;
-        self.ranges.parts[part].avoid.0 |= avoid.0;
-        let key = self.ranges.key_of_lock(running.lock);
-        self.ranges.requeue(key, part);
-        self.release(index);
-    }
-
     /// A band cannot be done with what is readable.
     pub(crate) fn band_failed(&mut self, index: u32) {
+        let low = self.ranges.parts[self.running[index].work.parts()].low;
+        self.job_failed_at(index, low);
+        self.end_band(index, true);
+    }
+
+    /// The job cannot be done at `low` of a band; returns whether the rest of the band is worth doing.
+    pub(crate) fn job_failed_at(&mut self, index: u32, low: u32) -> bool {
+        let Work::Background { band, .. } = self.running[index].work else {
+            return false;
+        };
+        let counted = core::mem::replace(&mut self.running[index].band_failed, true);
+        let Some(job) = self.job_of_mut(index) else {
+            return false;
+        };
+        job.failures += u64::from(!counted);
+        // A new drive without this content must never count as current.
+        let fills = matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..));
+        job.aborted |= fills;
+        let volume = &self.volumes[self.running[index].volume as usize];
+        let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
+        self.emit(Event::Unrecoverable {
+            volume: self.volume_of(index),
+            offset_bytes: row_bytes + u64::from(low),
+        });
+        !fills
+    }
+
+    /// Ends the work on a band; its job may count it as `done` unless it is worth nothing without it.
+    fn end_band(&mut self, index: u32, done: bool) {
         let Work::Background { part, band, .. } = self.running[index].work else {
             return;
         };
-        let at = self.running[index].volume as usize;
-        let job_id = self.ranges.parts[part].buffer.0;
-        let volume = &mut self.volumes[at];
-        let offset_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
-        if let Some(job) = volume
-            .job
-            .as_mut()
-            .filter(|job| u64::from(job.view.id) == job_id)
-        {
+        let failed = self.running[index].band_failed;
+        if let Some(job) = self.job_of_mut(index) {
             job.in_flight -= 1;
-            job.failures += 1;
-            if matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..)) {
-                // A new drive without this band's content must never count as current.
-                job.aborted = true;
-            } else {
+            let fills = matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..));
+            if done && !(failed && fills) {
                 job.mark(band);
             }
-            self.emit(Event::Unrecoverable {
-                volume: VolumeId(at as u8),
-                offset_bytes,
-            });
         }
         self.release(index);
         self.ranges.parts.give(part);

@@ -300,7 +300,7 @@ impl Engine {
         Ok(())
     }
 
-    fn plan_reconstruct(
+    pub(crate) fn plan_reconstruct(
         &mut self,
         index: u32,
         key: BandKey,

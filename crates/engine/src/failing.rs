@@ -4,12 +4,11 @@
 use crate::control::message::Message;
 use crate::event::Event;
 use crate::inflight::{Progress, Work};
-use crate::limits::{GRAIN_BYTES, RETRIES_MAX};
+use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
 use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
-use crate::ranges::{NONE, Part, PartKind};
 use crate::shard::{Engine, Output};
-use crate::units::{MemberId, SlotSet};
+use crate::units::MemberId;
 use crate::world::{Io, Token};
 
 impl Engine {
@@ -92,76 +91,11 @@ impl Engine {
                 self.recovering.push_back(index);
                 self.continue_recovering();
             }
-            Work::Write { parts } => self.plan_again(index, parts),
-            Work::Reconstruct { part } => self.plan_again(index, part),
-            Work::Background { .. } => self.background_failed(index),
+            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
+                self.go_around(index);
+            }
             Work::ControlFlush { .. } => unreachable!("a flush reads nothing"),
         }
-    }
-
-    /// Gives a plan up before it has written anything and puts its parts back at the head of their
-    /// queue, to be planned with what has been learned.
-    fn plan_again(&mut self, index: u32, parts: u32) {
-        let running = &self.running[index];
-        debug_assert!(
-            !running.wrote,
-            "a plan that has written only finishes from memory"
-        );
-        self.stats.replans += 1;
-        let mut avoid = SlotSet(0);
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if let Progress::Failed { media: true } = state.progress {
-                avoid = avoid.with(step.slot);
-            }
-        }
-        let mut part = parts;
-        if avoid != SlotSet(0) && self.split_reconstruct(index, part) {
-            return;
-        }
-        while part != NONE {
-            let avoided = self.ranges.parts[part].avoid;
-            self.ranges.parts[part].avoid = SlotSet(avoided.0 | avoid.0);
-            part = self.ranges.parts[part].next;
-        }
-        let lock = self.running[index].lock;
-        // Requeue before unlocking, so that nobody who came later gets the range first.
-        let key = self.ranges.key_of_lock(lock);
-        self.ranges.requeue(key, parts);
-        self.release(index);
-    }
-
-    /// Replaces a part that met an unreadable block by parts of one grain each, so that only the block
-    /// itself has to be reconstructed; false when it is that small already, or too few parts are free.
-    fn split_reconstruct(&mut self, index: u32, part: u32) -> bool {
-        let whole = self.ranges.parts[part];
-        let pieces = (whole.high - whole.low).div_ceil(GRAIN_BYTES);
-        let is_read = matches!(whole.kind, PartKind::Reconstruct { .. });
-        if !is_read || pieces < 2 || self.ranges.parts.available() <= pieces as usize {
-            return false;
-        }
-        let key = self.ranges.key_of_lock(self.running[index].lock);
-        let mut low = whole.low;
-        while low < whole.high {
-            let Some(piece) = self.ranges.parts.take() else {
-                break;
-            };
-            let high = (low / GRAIN_BYTES * GRAIN_BYTES + GRAIN_BYTES).min(whole.high);
-            let buffer = whole.buffer.at(low - whole.low);
-            let avoid = SlotSet(0);
-            self.ranges.parts[piece] = Part {
-                low,
-                high,
-                buffer,
-                avoid,
-                ..whole
-            };
-            self.requests[whole.request].outstanding += 1;
-            self.ranges.enqueue(key, piece);
-            low = high;
-        }
-        self.release(index);
-        self.parts_done(part, false);
-        true
     }
 
     /// Fails members whose I/O has been outstanding for too long. The memory of such an I/O stays

@@ -7,6 +7,7 @@
 
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
+use crate::piecewise::Piecewise;
 use crate::plan::{Plan, Step, StepKind};
 use crate::policy::MemberError;
 use crate::ranges::NONE;
@@ -29,6 +30,17 @@ pub(crate) enum Work {
     Background { part: u32, band: u64, repair: bool },
     /// A flush of members for the controller.
     ControlFlush { ticket: u32 },
+}
+
+impl Work {
+    /// The chain of parts of work under a lock.
+    pub fn parts(self) -> u32 {
+        match self {
+            Work::Write { parts } => parts,
+            Work::Reconstruct { part } | Work::Background { part, .. } => part,
+            Work::Direct { .. } | Work::ControlFlush { .. } => NONE,
+        }
+    }
 }
 
 /// Where a step stands.
@@ -87,6 +99,10 @@ pub(crate) struct Running {
     pub overdue: bool,
     /// For direct reads: the failed step being handed on, and how far.
     pub recover: (u16, u64),
+    /// The work met an unreadable block and is done in pieces.
+    pub piecewise: Option<Piecewise>,
+    /// For background work: some of the band could not be done.
+    pub band_failed: bool,
 }
 
 impl Running {
@@ -108,26 +124,36 @@ impl Running {
             started: Nanos(0),
             overdue: false,
             recover: (0, 0),
+            piecewise: None,
+            band_failed: false,
         }
     }
 
     /// Makes a fresh plan of a used one.
     #[inline]
     pub fn prepare(&mut self, work: Work, volume: u8, lock: u32) {
-        self.plan.clear();
         self.work = work;
         self.volume = volume;
         self.lock = lock;
         self.scratch = None;
+        self.differs = false;
+        self.not_supported = false;
+        self.missed = MemberSet::default();
+        self.recover = (0, 0);
+        self.piecewise = None;
+        self.band_failed = false;
+        self.clear();
+    }
+
+    /// Forgets the steps, and nothing of what the work has met so far.
+    #[inline]
+    fn clear(&mut self) {
+        self.plan.clear();
         self.next = 0;
         self.outstanding = 0;
         self.wrote = false;
         self.read_failed = false;
-        self.differs = false;
-        self.not_supported = false;
-        self.missed = MemberSet::default();
         self.overdue = false;
-        self.recover = (0, 0);
     }
 }
 
@@ -152,13 +178,23 @@ impl Engine {
             .resize(running.plan.steps().len(), StepState::IDLE);
         if let Work::Write { .. } = running.work {
             // Planned around members whose failure is not on record: they miss this write.
-            running.missed = self.volumes[running.volume as usize].unrecorded;
+            running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
         }
         if running.plan.scratch_bytes() > 0 && !self.bind_scratch(index) {
             self.waiting_scratch.push_back(index);
             return;
         }
         self.advance(index);
+    }
+
+    /// Makes room for another plan of the same work, under the same lock.
+    pub(crate) fn renew(&mut self, index: u32) {
+        let running = &mut self.running[index];
+        if let Some(block) = running.scratch.take() {
+            self.scratch.give(block);
+        }
+        running.clear();
+        running.states.clear();
     }
 
     fn bind_scratch(&mut self, index: u32) -> bool {

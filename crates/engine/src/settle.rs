@@ -10,13 +10,15 @@ use crate::inflight::{Progress, Work};
 use crate::layout::Level;
 use crate::plan::StepKind;
 use crate::request::Failure;
-use crate::shard::{Engine, Output};
-use crate::units::MemberId;
+use crate::shard::Engine;
 
 impl Engine {
     /// All steps of a plan are done.
     #[inline]
     pub(crate) fn finished(&mut self, index: u32) {
+        if self.running[index].piecewise.is_some() && self.next_piece(index) {
+            return;
+        }
         let running = &self.running[index];
         let recorded = running.missed.within(self.durable_failed);
         if !recorded && self.is_redundant(index) && !self.hopeless(index) {
@@ -74,7 +76,7 @@ impl Engine {
                 self.parts_done(parts, lost);
             }
             Work::Reconstruct { part } => {
-                self.reconstructed(index, part);
+                self.tell_repairs(index);
                 self.release(index);
                 self.parts_done(part, false);
             }
@@ -113,21 +115,6 @@ impl Engine {
                             == volume.shape.data_index(0, step.slot))
             })
         })
-    }
-
-    fn reconstructed(&mut self, index: u32, part: u32) {
-        let running = &self.running[index];
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
-                self.stats.read_repairs += 1;
-                let event = Event::ReadRepaired {
-                    member: MemberId(state.member),
-                    offset_bytes: step.offset_bytes,
-                    length_bytes: self.ranges.parts[part].high - self.ranges.parts[part].low,
-                };
-                self.outputs.push_back(Output::Event(event));
-            }
-        }
     }
 
     fn loss(&mut self, request: u32) -> Failure {

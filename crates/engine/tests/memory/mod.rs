@@ -2,6 +2,8 @@
 //! a random time, several shards share one thread. Faults are switched on per drive.
 #![allow(dead_code)]
 
+pub mod client;
+
 use engine::control::message::{Command, Message};
 use engine::control::record::{
     MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,

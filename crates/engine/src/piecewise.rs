@@ -1,0 +1,310 @@
+//! Work that met a block which cannot be read goes on in pieces, under the lock that it holds.
+//!
+//! One bad block spoils a plan as wide as its band, and two of them on different members would spoil it for
+//! good, although everything beside them can be had. So the plan is given up before it has written anything,
+//! and its range is done piece by piece: half as long after a failure, twice as long after a success.
+//! Only a piece of one grain goes around the unreadable slot; a bad block costs no more than its grain.
+//!
+//! Each piece is a plan of its own that leaves redundancy valid, so one may read after another has
+//! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
+
+use crate::event::Event;
+use crate::inflight::{Progress, Work};
+use crate::layout::{Level, Location};
+use crate::limits::GRAIN_BYTES;
+use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, StepKind, mirror, parity};
+use crate::ranges::{BandKey, NONE, Part, PartKind};
+use crate::request::Failure;
+use crate::shard::{Engine, Output};
+use crate::units::{Buffer, MemberId, Slot, SlotSet, VolumeId};
+
+/// Where work that is done in pieces stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piecewise {
+    /// First offset in the chunk of the piece under way.
+    pub low: u32,
+    /// End of the whole range.
+    end: u32,
+    /// Longest piece for now: a power of two, at least one grain.
+    length_bytes: u32,
+    /// Slots that could not read this piece; it is one grain then.
+    pub avoid: SlotSet,
+    /// Those of them that a scrub has written back.
+    healed: SlotSet,
+}
+
+impl Piecewise {
+    fn new((low, end): (u32, u32)) -> Piecewise {
+        let first_grain = low / GRAIN_BYTES * GRAIN_BYTES;
+        Piecewise {
+            low,
+            end,
+            length_bytes: (end - first_grain).next_power_of_two().max(GRAIN_BYTES),
+            avoid: SlotSet(0),
+            healed: SlotSet(0),
+        }
+    }
+
+    /// End of the piece under way. Pieces meet at borders of grains.
+    pub fn high(&self) -> u32 {
+        (self.low / GRAIN_BYTES * GRAIN_BYTES + self.length_bytes).min(self.end)
+    }
+
+    /// What a scrub writes back next in this piece.
+    pub fn unhealed(self) -> Option<Slot> {
+        SlotSet(self.avoid.0 & !self.healed.0).iter().next()
+    }
+
+    /// Some block of the piece cannot be read from `slots`.
+    fn narrow(&mut self, slots: SlotSet) {
+        if self.length_bytes > GRAIN_BYTES {
+            self.length_bytes /= 2;
+        } else {
+            self.avoid.0 |= slots.0;
+        }
+    }
+
+    /// Goes on behind the piece; false when that was the last.
+    fn step(&mut self) -> bool {
+        self.low = self.high();
+        self.length_bytes = (self.length_bytes * 2).min(self.end.next_power_of_two());
+        self.avoid = SlotSet(0);
+        self.healed = SlotSet(0);
+        self.low < self.end
+    }
+}
+
+impl Engine {
+    /// Reads of a plan under a lock brought nothing: goes on without what could not be read.
+    pub(crate) fn go_around(&mut self, index: u32) {
+        self.stats.replans += 1;
+        let running = &self.running[index];
+        debug_assert!(
+            !running.wrote,
+            "a plan that has written only finishes from memory"
+        );
+        let mut unreadable = SlotSet(0);
+        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+            if let Progress::Failed { media: true } = state.progress {
+                unreadable = unreadable.with(step.slot);
+            }
+        }
+        let mut piecewise = match running.piecewise {
+            // A member has failed: all of it again, without that member.
+            None if unreadable == SlotSet(0) => return self.plan_again(index),
+            None => Piecewise::new(self.range_of(running.work.parts())),
+            Some(piecewise) => piecewise,
+        };
+        if unreadable != SlotSet(0) {
+            piecewise.narrow(unreadable);
+        }
+        self.running[index].piecewise = Some(piecewise);
+        if !self.plan_piece(index) {
+            self.finished(index);
+        }
+    }
+
+    /// Gives a plan up and puts its parts back at the head of their queue.
+    fn plan_again(&mut self, index: u32) {
+        let (parts, lock) = (self.running[index].work.parts(), self.running[index].lock);
+        // Requeue before unlocking, so that nobody who came later gets the range first.
+        let key = self.ranges.key_of_lock(lock);
+        self.ranges.requeue(key, parts);
+        self.release(index);
+    }
+
+    /// The offsets in the chunk that a chain of parts covers.
+    fn range_of(&self, parts: u32) -> (u32, u32) {
+        let (mut low, mut high, mut at) = (u32::MAX, 0, parts);
+        while at != NONE {
+            let part = &self.ranges.parts[at];
+            (low, high) = (low.min(part.low), high.max(part.high));
+            at = part.next;
+        }
+        (low, high)
+    }
+
+    /// The piece under way is done: starts the next one, or returns false when there is none.
+    pub(crate) fn next_piece(&mut self, index: u32) -> bool {
+        self.tell_repairs(index);
+        let scrubs = self.scrubs(index);
+        let Some(piecewise) = &mut self.running[index].piecewise else {
+            return false;
+        };
+        if scrubs && let Some(slot) = piecewise.unhealed() {
+            piecewise.healed = piecewise.healed.with(slot);
+        }
+        let more = scrubs && piecewise.unhealed().is_some();
+        if !more && !piecewise.step() {
+            self.end_pieces(index);
+            return false;
+        }
+        self.plan_piece(index)
+    }
+
+    fn end_pieces(&mut self, index: u32) {
+        self.renew(index);
+        self.running[index].piecewise = None;
+    }
+
+    /// Starts the piece under way, or the first one behind it that can be done; false if there is none.
+    fn plan_piece(&mut self, index: u32) -> bool {
+        loop {
+            self.renew(index);
+            let running = &self.running[index];
+            let Some(piecewise) = running.piecewise else {
+                return false;
+            };
+            let key = self.ranges.key_of_lock(running.lock);
+            if self.plan_range(index, key, &piecewise).is_ok() {
+                self.start(index);
+                return true;
+            }
+            let goes_on = self.piece_failed(index, key, &piecewise);
+            let piecewise = self.running[index].piecewise.as_mut();
+            if !goes_on || !piecewise.is_some_and(Piecewise::step) {
+                self.end_pieces(index);
+                return false;
+            }
+        }
+    }
+
+    fn plan_range(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        piecewise: &Piecewise,
+    ) -> Result<(), NotEnoughMembers> {
+        match self.running[index].work {
+            Work::Write { parts } => self.plan_piece_of_write(index, key, parts, piecewise),
+            Work::Reconstruct { part } => {
+                let whole = self.ranges.parts[part];
+                let piece = Part {
+                    low: piecewise.low,
+                    high: piecewise.high(),
+                    buffer: whole.buffer.at(piecewise.low - whole.low),
+                    avoid: SlotSet(whole.avoid.0 | piecewise.avoid.0),
+                    ..whole
+                };
+                let write_back = whole.kind == PartKind::Reconstruct { write_back: true };
+                self.plan_reconstruct(index, key, &piece, write_back)
+            }
+            Work::Background { .. } => {
+                let range = (piecewise.low, piecewise.high());
+                self.plan_job(index, key, range, Some(piecewise))
+            }
+            Work::Direct { .. } | Work::ControlFlush { .. } => Err(NotEnoughMembers),
+        }
+    }
+
+    fn plan_piece_of_write(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        parts: u32,
+        piecewise: &Piecewise,
+    ) -> Result<(), NotEnoughMembers> {
+        let mut view = self.view_of(key);
+        view.readable.0 &= !piecewise.avoid.0;
+        let mut pieces = [Piece {
+            data_index: 0,
+            low_bytes: 0,
+            high_bytes: 0,
+            buffer: Buffer(0),
+        }; PIECES_MAX];
+        let (mut count, mut at, mut fua_any) = (0, parts, false);
+        while at != NONE {
+            let part = &self.ranges.parts[at];
+            fua_any |= part.kind == PartKind::Write { fua: true };
+            let (low, high) = overlap(part, piecewise);
+            if low < high {
+                pieces[count] = Piece {
+                    data_index: part.data_index,
+                    low_bytes: low,
+                    high_bytes: high,
+                    buffer: part.buffer.at(low - part.low),
+                };
+                count += 1;
+            }
+            at = part.next;
+        }
+        let volume = &self.volumes[key.volume as usize];
+        let row = volume.band_range(key.band).0;
+        let plan = &mut self.running[index].plan;
+        if volume.shape.level == Level::Raid5 {
+            return parity::parity_write(
+                plan,
+                &volume.shape,
+                row,
+                &pieces[..count],
+                &view,
+                fua_any,
+            );
+        }
+        for piece in &pieces[..count] {
+            mirror::mirror_write(plan, &volume.shape, row, piece, &view, fua_any)?;
+        }
+        Ok(())
+    }
+
+    /// A piece cannot be done with what is readable; returns whether the others are worth doing.
+    fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
+        let mut at = match self.running[index].work {
+            Work::Background { .. } => return self.job_failed_at(index, piecewise.low),
+            work => work.parts(),
+        };
+        let is_write = matches!(self.running[index].work, Work::Write { .. });
+        while at != NONE {
+            let part = self.ranges.parts[at];
+            let (low, high) = overlap(&part, piecewise);
+            if low < high {
+                self.bytes_lost(key, &part, low);
+            }
+            at = part.next;
+        }
+        is_write
+    }
+
+    fn bytes_lost(&mut self, key: BandKey, part: &Part, in_chunk_bytes: u32) {
+        let volume = &self.volumes[key.volume as usize];
+        let place = Location {
+            row: volume.band_range(key.band).0,
+            data_index: part.data_index,
+            in_chunk_bytes,
+        };
+        let offset_bytes = volume.shape.volume_offset_bytes(place);
+        self.requests[part.request]
+            .failure
+            .get_or_insert(Failure::Unrecoverable { offset_bytes });
+        let volume = VolumeId(key.volume);
+        self.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
+    }
+
+    /// Tells of blocks that have been read by reconstruction and written back.
+    pub(crate) fn tell_repairs(&mut self, index: u32) {
+        let running = &self.running[index];
+        let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
+        let is_read = matches!(running.work, Work::Reconstruct { .. });
+        if !is_read && !running.piecewise.is_some_and(heals) {
+            return;
+        }
+        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
+                self.stats.read_repairs += 1;
+                self.outputs.push_back(Output::Event(Event::ReadRepaired {
+                    member: MemberId(state.member),
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: step.length_bytes as u32,
+                }));
+            }
+        }
+    }
+}
+
+/// What a part and the piece under way have in common; empty if the first is not below the second.
+fn overlap(part: &Part, piecewise: &Piecewise) -> (u32, u32) {
+    (part.low.max(piecewise.low), part.high.min(piecewise.high()))
+}
