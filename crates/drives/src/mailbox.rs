@@ -3,7 +3,8 @@
 //! Many senders, one receiver. Sending never blocks on the receiver and never loses anything: the queue
 //! has room for [`ROOM`] messages from the start and grows beyond if it must. One lock covers it; the
 //! receiver swaps the whole queue for an empty one, so it takes the lock once per turn, and only when a
-//! flag says that something is there. Messages of one sender keep their order.
+//! flag says that something is there; a shard sends what it has for another once per turn, too
+//! ([`MailSender::send_all`]). Messages of one sender keep their order.
 //!
 //! A receiver that spins sees the flag; one that sleeps in the kernel is woken through an eventfd, which
 //! senders touch only when the receiver has said that it sleeps.
@@ -50,9 +51,19 @@ pub struct MailSender(Arc<Shared>);
 impl MailSender {
     /// Delivers `mail`. Mail to a receiver that no longer exists is dropped with the mailbox.
     pub fn send(&self, mail: Mail) {
+        self.deliver(|queue| queue.push_back(mail));
+    }
+
+    /// Delivers all letters in order, with one lock and at most one signal.
+    pub fn send_all(&self, letters: &mut Vec<Mail>) {
+        self.deliver(|queue| queue.extend(letters.drain(..)));
+    }
+
+    #[inline]
+    fn deliver(&self, put: impl FnOnce(&mut VecDeque<Mail>)) {
         {
             let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.push_back(mail);
+            put(&mut queue);
             // Sequentially consistent, as are the two accesses in `fall_asleep`: of a sender and a
             // receiver that is about to sleep at least one sees the other's flag.
             self.0.waiting.store(true, Ordering::SeqCst);
@@ -212,6 +223,24 @@ mod tests {
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
         assert!(!mailbox.has_mail());
+    }
+
+    #[test]
+    fn letters_sent_together_keep_their_place_among_the_others() {
+        let mut mailbox = Mailbox::new().unwrap();
+        let sender = mailbox.sender();
+        let letter = |n: u64| Mail::Port(Box::new(n));
+        sender.send(letter(0));
+        let mut letters = vec![letter(1), letter(2)];
+        sender.send_all(&mut letters);
+        assert!(letters.is_empty());
+        sender.send(letter(3));
+        for expected in 0..4 {
+            assert_eq!(mailbox.receive().map(number), Some(expected));
+        }
+        assert!(mailbox.fall_asleep());
+        sender.send_all(&mut vec![letter(4), letter(5)]);
+        assert!(readable(&mailbox, 0));
     }
 
     #[test]

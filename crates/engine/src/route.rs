@@ -81,7 +81,12 @@ impl Engine {
             self.stats.request_errors += 1;
             return self.answer(request.tag, origin, Err(failure));
         }
-        if origin.is_none() && self.begin_single(&request) {
+        if let Some((shard, ticket, _)) = origin {
+            let tag = u64::from(ticket);
+            if self.begin_single(&Request { tag, ..request }, Some(shard)) {
+                return;
+            }
+        } else if self.begin_single(&request, None) {
             return self.count_request(&request);
         }
         let Some(index) = self.take_request(origin.is_some()) else {
@@ -200,17 +205,17 @@ impl Engine {
     }
 
     /// A slot for a request that has run without one and has one command's worth of work under way.
-    pub(crate) fn adopt_request(&mut self, request: Request) -> u32 {
+    pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
         let index = self
             .requests
             .take()
-            .expect("a slot is kept for every local request");
+            .expect("a slot is kept for every request under way");
         self.requests[index] = RequestState {
             cursor: u64::from(request.length_bytes),
             outstanding: 1,
             writing: request.operation != Operation::Read,
             issued: true,
-            ..RequestState::new(request, None)
+            ..RequestState::new(request, from.map(|shard| (shard, request.tag as u32, 0)))
         };
         index
     }

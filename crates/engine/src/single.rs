@@ -9,6 +9,7 @@
 //! Order is kept like that of plans: a write to a mirrored chunk holds a lock in [`crate::ranges`], taken
 //! only where nothing waits.
 
+use crate::control::message::Message;
 use crate::control::record::MemberSet;
 use crate::inflight::{Progress, StepState, Work};
 use crate::layout::Level;
@@ -19,7 +20,7 @@ use crate::ranges::{BandKey, NONE};
 use crate::request::{Completion, Operation, Request};
 use crate::route::PLANS_RESERVED;
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::units::{Buffer, MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use crate::world::{Io, Token};
 
 /// A request under way without a plan. Fits a cache line.
@@ -35,6 +36,8 @@ pub(crate) struct Single {
     members: [MemberId; SINGLE_COPIES_MAX],
     slots: [Slot; SINGLE_COPIES_MAX],
     copies: u8,
+    /// The shard that forwarded it; the tag is that shard's ticket. None for a port's request.
+    from: Option<ShardId>,
     /// Commands that have not come back, by bit.
     outstanding: u8,
 }
@@ -58,6 +61,7 @@ impl Single {
             members: [MemberId(0); SINGLE_COPIES_MAX],
             slots: [Slot(0); SINGLE_COPIES_MAX],
             copies: 0,
+            from: None,
             outstanding: 0,
         }
     }
@@ -81,16 +85,19 @@ impl Engine {
         self.running.available() - self.singles.used()
     }
 
-    /// Starts a request without a plan; false if it needs one.
+    /// Starts a request without a plan; false if it needs one. The tag of a request that was forwarded
+    /// `from` another shard is its ticket there.
     #[inline]
-    pub(crate) fn begin_single(&mut self, request: &Request) -> bool {
+    pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
         if !self.stalled.is_empty()
-            || self.local_requests == REQUESTS_MAX
+            || (from.is_none() && self.local_requests == REQUESTS_MAX)
             || self.plans_available() <= PLANS_RESERVED
         {
             return false;
         }
         let (target, kind) = match request.operation {
+            // A read is forwarded because it has to be reconstructed.
+            Operation::Read if from.is_some() => return false,
             Operation::Read => (self.single_read(request), StepKind::Read),
             Operation::Write => {
                 let kind = StepKind::Write { fua: request.fua };
@@ -104,7 +111,12 @@ impl Engine {
         let Some(index) = self.singles.take() else {
             return false;
         };
-        self.local_requests += 1;
+        if from.is_some() {
+            self.forwarded_requests += 1;
+        } else {
+            self.local_requests += 1;
+        }
+        self.singles[index].from = from;
         self.start_single(index, request, &target, kind);
         true
     }
@@ -237,7 +249,7 @@ impl Engine {
     #[inline]
     fn finish_single(&mut self, index: u32) {
         let single = &self.singles[index];
-        let (tag, lock) = (single.request.tag, single.lock);
+        let (tag, lock, from) = (single.request.tag, single.lock, single.from);
         if single.request.operation == Operation::Write {
             self.volumes[single.request.volume.0 as usize].writes_running -= 1;
         }
@@ -245,11 +257,15 @@ impl Engine {
             self.ranges.unlock_quiet(lock);
         }
         self.singles.give(index);
-        self.local_requests -= 1;
-        self.outputs.push_back(Output::Complete(Completion {
-            tag,
-            result: Ok(()),
-        }));
+        let result = Ok(());
+        self.outputs.push_back(if let Some(shard) = from {
+            self.forwarded_requests -= 1;
+            let ticket = tag as u32;
+            Output::Send(shard, Message::ForwardDone { ticket, result })
+        } else {
+            self.local_requests -= 1;
+            Output::Complete(Completion { tag, result })
+        });
     }
 
     /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
@@ -281,7 +297,7 @@ impl Engine {
             Operation::Read => StepKind::Read,
             _ => StepKind::Write { fua: request.fua },
         };
-        let request_index = self.adopt_request(request);
+        let request_index = self.adopt_request(request, single.from);
         let lock = if lock == NONE {
             NONE
         } else {

@@ -86,6 +86,21 @@ pub enum WorldError {
     Memory(#[from] ArenaError),
 }
 
+/// Another shard, and what this turn has for it.
+struct Peer {
+    mailbox: MailSender,
+    letters: Vec<Mail>,
+}
+
+impl Peer {
+    fn new(mailbox: MailSender) -> Peer {
+        Peer {
+            mailbox,
+            letters: Vec::with_capacity(2 * REAP_MAX),
+        }
+    }
+}
+
 /// See the module's prose.
 pub struct RingWorld<P: Port> {
     // First, because it must be dropped first: it waits for the kernel to let go of the rest.
@@ -98,7 +113,7 @@ pub struct RingWorld<P: Port> {
     completed: Vec<Completed>,
     mailbox: Mailbox,
     mailbox_watched: bool,
-    peers: Vec<MailSender>,
+    peers: Vec<Peer>,
     port: P,
     encoder: Encoder,
     on_event: Box<dyn FnMut(Event) + Send>,
@@ -129,7 +144,7 @@ impl<P: Port> RingWorld<P> {
             completed: Vec::with_capacity(REAP_MAX),
             mailbox: options.mailbox,
             mailbox_watched: false,
-            peers: options.peers,
+            peers: options.peers.into_iter().map(Peer::new).collect(),
             port: options.port,
             encoder: options.encoder,
             on_event: options.on_event,
@@ -347,7 +362,8 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn send(&mut self, to: ShardId, message: Message) {
-        self.peers[usize::from(to.0)].send(Mail::Engine(message));
+        let peer = &mut self.peers[usize::from(to.0)];
+        peer.letters.push(Mail::Engine(message));
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
@@ -362,6 +378,11 @@ impl<P: Port> World for RingWorld<P> {
     fn submit(&mut self) {
         self.port.flush(&mut self.ring);
         self.ring.submit();
+        for peer in &mut self.peers {
+            if !peer.letters.is_empty() {
+                peer.mailbox.send_all(&mut peer.letters);
+            }
+        }
     }
 
     fn wait(&mut self, until: Option<Nanos>) {

@@ -144,7 +144,9 @@ fn a_letter_wakes_a_sleeper() {
 fn shards_talk_and_attach_by_mail() {
     let mut first = world_with((), Wait::Sleep);
     let mut second = world_with((), Wait::Sleep);
-    first.peers.push(second.mailbox.sender());
+    first
+        .peers
+        .push(crate::world::Peer::new(second.mailbox.sender()));
     for n in 0..1000 {
         first.send(
             ShardId(1),
