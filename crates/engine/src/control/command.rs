@@ -1,6 +1,7 @@
 //! What an operator may order, and when it is refused.
 
 use super::Controller;
+use super::marks::Filling;
 use super::message::{Command, Refused};
 use super::record::{JobKind, MemberRecord, MemberState};
 use crate::event::JobName;
@@ -19,6 +20,7 @@ impl Controller {
                 volatile_cache,
             } => self.command_add_spare(member, size_bytes, volatile_cache),
             Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
+            Command::Rebuild(volume) => self.command_rebuild(volume),
             Command::Scrub { volume, repair } => self.command_scrub(volume, repair),
             Command::CancelJob(volume) => {
                 self.known(volume)?;
@@ -130,6 +132,12 @@ impl Controller {
             size_bytes,
             volatile_cache,
         };
+        for marks in &mut self.marks {
+            // Whoever brings a drive wants it tried.
+            if marks.filling == Filling::GivenUp {
+                marks.filling = Filling::AsConfigured;
+            }
+        }
         self.changed();
         self.view_changed();
         Ok(())
@@ -170,6 +178,32 @@ impl Controller {
         for at in places {
             self.add_job(at, JobKind::Replace(slot, to), JobName::Replace);
         }
+        Ok(())
+    }
+
+    fn command_rebuild(&mut self, volume: VolumeId) -> Result<(), Refused> {
+        self.known(volume)?;
+        let at = volume.0 as usize;
+        let record = &self.record.volumes[at];
+        if !record.geometry.redundant() {
+            return Err(Refused::NoRedundancy);
+        }
+        if record.read_only {
+            return Err(Refused::Busy);
+        }
+        let Some(slot) = self.empty_slot(at).filter(|_| !self.marks[at].failed) else {
+            return Err(Refused::NoSuch);
+        };
+        let is_spare = |member: &MemberRecord| member.state == MemberState::Spare;
+        if self.drive_in(at, slot).or(self.fitting_spare()).is_none() {
+            let too_small = self.record.members.iter().any(is_spare);
+            return Err(if too_small {
+                Refused::TooSmall
+            } else {
+                Refused::NoSpare
+            });
+        }
+        self.marks[at].filling = Filling::Wanted;
         Ok(())
     }
 

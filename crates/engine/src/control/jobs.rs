@@ -4,6 +4,7 @@
 //! again at every start. Scrub and replace are the operator's and end with the process. One job runs at
 //! a time per container; the others keep their position.
 
+use super::marks::Filling;
 use super::record::{
     JobKind, JobView, MemberSet, MemberState, Record, SlotRecord, SyncKind, SyncRecord,
 };
@@ -428,7 +429,9 @@ impl Controller {
             // Do not begin again by itself: the same block would stop it at the same place.
             self.record.volumes[at].sync = None;
             let target = self.record.volumes[at].slots[slot as usize].member;
+            self.marks[at].filling = Filling::AsConfigured;
             if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
+                self.marks[at].filling = Filling::GivenUp;
                 self.record.volumes[at].slots[slot as usize].member = None;
                 let unused = self
                     .record
@@ -469,7 +472,9 @@ impl Controller {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
                     to == member || old == Some(member)
                 }
-                _ => false,
+                // There is nothing left to compare with, and a rebuild may be due.
+                Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),
+                Some(JobKind::Sync) | None => false,
             };
             if ends {
                 self.end_job(at, false);

@@ -27,6 +27,17 @@ pub(crate) enum Mark {
     Cleaning(u64),
 }
 
+/// Whether a volume takes spares for its empty slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Filling {
+    /// As [`crate::shard::Options::auto_rebuild`] says.
+    AsConfigured,
+    /// An operator has asked for it.
+    Wanted,
+    /// A rebuild was given up for something that could not be read: another spare would not help.
+    GivenUp,
+}
+
 /// A volume's marks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VolumeMarks {
@@ -37,6 +48,8 @@ pub(crate) struct VolumeMarks {
     busy: u32,
     /// More members lost than the level survives.
     pub failed: bool,
+    /// Whether to give its empty slots to spares.
+    pub filling: Filling,
 }
 
 impl VolumeMarks {
@@ -53,6 +66,7 @@ impl VolumeMarks {
             intent: false,
             busy: 0,
             failed,
+            filling: Filling::AsConfigured,
         }
     }
 

@@ -56,6 +56,9 @@ pub enum Command {
         /// The spare.
         to: MemberId,
     },
+    /// Fill the empty slots of a degraded volume with spares, whatever [`crate::shard::Options`] say
+    /// about doing so unasked. Carried out as soon as other work of these drives has ended.
+    Rebuild(VolumeId),
     /// Read everything and compare; with `repair`, correct what does not match.
     Scrub {
         /// The volume.
@@ -89,6 +92,8 @@ pub enum Refused {
     Busy,
     /// The drive is smaller than what it has to hold.
     TooSmall,
+    /// There is no drive to rebuild onto.
+    NoSpare,
     /// The level has no redundancy to work with.
     NoRedundancy,
 }

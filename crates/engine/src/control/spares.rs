@@ -1,6 +1,7 @@
 //! Spares: slots without a current drive get one, and the rebuild begins.
 
 use super::Controller;
+use super::marks::Filling;
 use super::record::{JobKind, MemberState, SlotRecord, SyncKind, SyncRecord};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
@@ -27,31 +28,56 @@ impl Controller {
             if self.has_job(at) || self.marks[at].failed || volume.read_only {
                 continue;
             }
-            let Some(slot) = volume.slots.iter().position(|slot| !slot.current) else {
+            let Some(slot) = self.empty_slot(at) else {
+                self.marks[at].filling = Filling::AsConfigured;
                 continue;
             };
-            let present = volume.slots[slot]
-                .member
-                .filter(|&member| !self.failed.has(member));
+            let given_up = self.marks[at].filling == Filling::GivenUp;
+            let present = self.drive_in(at, slot).filter(|_| !given_up);
             let Some(member) = present.or_else(|| self.take_spare(at, slot)) else {
                 continue;
             };
-            self.begin_rebuild(at, Slot(slot as u8), member);
+            self.begin_rebuild(at, slot, member);
         }
     }
 
-    /// The smallest spare that can hold what the slot's drive holds, for all volumes at once.
-    fn take_spare(&mut self, at: usize, slot: usize) -> Option<MemberId> {
-        if !self.options.auto_rebuild || !self.record.volumes[at].geometry.redundant() {
-            return None;
-        }
+    /// The first slot without a current drive.
+    pub(super) fn empty_slot(&self, at: usize) -> Option<Slot> {
+        let slots = &self.record.volumes[at].slots;
+        let empty = slots.iter().position(|slot| !slot.current)?;
+        Some(Slot(empty as u8))
+    }
+
+    /// The live drive in a slot that has none that is current.
+    pub(super) fn drive_in(&self, at: usize, slot: Slot) -> Option<MemberId> {
+        self.record.volumes[at].slots[slot.0 as usize]
+            .member
+            .filter(|&member| !self.failed.has(member))
+    }
+
+    /// The smallest spare that can hold what any drive of the container holds.
+    pub(super) fn fitting_spare(&self) -> Option<MemberId> {
         let need = self.needed_bytes();
-        let (spare, _) = (0u8..)
+        (0u8..)
             .zip(&self.record.members)
             .filter(|(_, member)| member.state == MemberState::Spare && member.size_bytes >= need)
-            .min_by_key(|(_, member)| member.size_bytes)?;
+            .min_by_key(|(_, member)| member.size_bytes)
+            .map(|(spare, _)| MemberId(spare))
+    }
+
+    /// Puts a spare into a slot, of all volumes at once.
+    fn take_spare(&mut self, at: usize, slot: Slot) -> Option<MemberId> {
+        let wanted = match self.marks[at].filling {
+            Filling::AsConfigured => self.options.auto_rebuild,
+            Filling::Wanted => true,
+            Filling::GivenUp => false,
+        };
+        if !wanted || !self.record.volumes[at].geometry.redundant() {
+            return None;
+        }
+        let spare = self.fitting_spare()?;
+        let slot = slot.0 as usize;
         let old = self.record.volumes[at].slots[slot].member;
-        let spare = MemberId(spare);
         self.record.members[spare.0 as usize].state = MemberState::Active;
         for volume in &mut self.record.volumes {
             // Volumes of a container span the same drives in the same slots.

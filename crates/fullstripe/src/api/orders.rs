@@ -7,6 +7,7 @@ use super::errors::ApiError;
 use super::names;
 use super::schema::{Done, ErrorBody, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest};
 use super::state::{App, blocking};
+use crate::serve::events::refusal;
 use crate::serve::status::{Status, VolumeStatus};
 use axum::Json;
 use axum::body::Bytes;
@@ -184,6 +185,34 @@ fn replacement(
             Ok((member, Some(added.text)))
         }
     }
+}
+
+/// Fills the empty slots of a degraded volume with spares, also where they are not taken unasked.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/rebuild",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is nothing to rebuild, or no spare for it")))]
+pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        let is = format!("volume {name} is {}", volume.state);
+        app.command(Command::Rebuild(VolumeId(number)))
+            .map_err(|refused| {
+                let why = match refused {
+                    Refused::NoSuch if volume.state == "failed" => {
+                        "it has lost more drives than it survives; stop, bring a drive back, and serve \
+                         again"
+                    }
+                    Refused::NoSuch => "there is nothing to rebuild",
+                    Refused::TooSmall => "every spare is too small; `fullstripe add-spare DRIVE` adds one",
+                    refused => refusal(refused),
+                };
+                ApiError::conflict(format!("{is}, and {why}"))
+            })?;
+        Ok(done(format!("volume {name} is being rebuilt")))
+    })
+    .await
 }
 
 /// Reads everything and compares.

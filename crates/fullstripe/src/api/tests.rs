@@ -57,6 +57,20 @@ impl Served {
 
     /// An array of `level` on the drives `specs`.
     pub fn on(level: Level, specs: Vec<String>) -> Served {
+        Served::with(level, specs, Options::default())
+    }
+
+    /// As [`Served::new`], for an operator who gives every order himself.
+    pub fn by_hand(level: Level, members: usize) -> Served {
+        let specs = (0..members).map(|at| format!("ram:64m,serial=M{at}"));
+        let options = Options {
+            auto_rebuild: false,
+            ..Options::default()
+        };
+        Served::with(level, specs.collect(), options)
+    }
+
+    fn with(level: Level, specs: Vec<String>, engine: Options) -> Served {
         let mut drives = probe_all(&specs, Access::Exclusive).unwrap();
         create(level, &mut drives);
         let container = assemble(drives, StartOptions::default(), false).unwrap();
@@ -67,7 +81,7 @@ impl Served {
             shards: 2,
             payload_bytes: 8 << 20,
             wait: Wait::Sleep,
-            engine: Options::default(),
+            engine,
         };
         let make_port = Arc::new(|_, _| Ok(()));
         let runtime = Runtime::start(container, options, make_port, move |event| log.add(event));

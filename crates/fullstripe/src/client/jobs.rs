@@ -18,8 +18,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A job is gone before its last event is told; after this many looks it will not come any more.
-const LOOKS_WITHOUT_EVENT_MAX: u32 = 25;
+/// A job is gone before its last event is told, and one that was ordered begins when the failure before it
+/// is on record; after this many looks neither will come any more.
+const LOOKS_IN_VAIN_MAX: u32 = 25;
 
 /// Which volume, and whether to wait.
 #[derive(Args, Debug)]
@@ -104,9 +105,13 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
         let path = format!("/v1/volumes/{}/resume", encode(&args.volume));
         let _: Done = client.order(Method::POST, &path)?;
     }
-    check_way_back(&status, before)?;
+    let is_ordered = !is_whole(before) && !is_restoring(before);
+    if is_ordered {
+        let path = format!("/v1/volumes/{}/rebuild", encode(&args.volume));
+        let _: Done = client.order(Method::POST, &path)?;
+    }
     let status = if args.wait {
-        wait_until_whole(&client, &args.volume)?
+        wait_until_whole(&client, &args.volume, is_ordered)?
     } else {
         client.get("/v1/status")?
     };
@@ -136,43 +141,16 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An error that says what is missing when nothing would ever happen.
-fn check_way_back(status: &Status, volume: &VolumeStatus) -> Result<()> {
-    if is_whole(volume) || is_working(status, volume) {
-        return Ok(());
-    }
-    let name = &volume.name;
-    if volume.state == "failed" {
-        bail!(
-            "volume {name} has lost more drives than it survives; stop, bring a drive back, and serve again"
-        );
-    }
-    if volume.level == 0 || volume.read_only {
-        bail!(
-            "volume {name} is {} and cannot be rebuilt as it is served",
-            volume.state
-        );
-    }
-    if status.members.iter().any(|member| member.state == "spare") {
-        bail!(
-            "volume {name} is {} and takes no spare: it is served with --no-auto-rebuild, or no spare \
-             is large enough",
-            volume.state
-        );
-    }
-    bail!(
-        "volume {name} is {} and there is no spare; `fullstripe add-spare DRIVE` starts a rebuild",
-        volume.state
-    )
-}
-
 /// Whether anything is under way that ends with this volume whole, or that it has to wait for.
 fn is_working(status: &Status, volume: &VolumeStatus) -> bool {
     volume.job.is_some() || status.volumes.iter().any(|other| other.job.is_some())
 }
 
-fn wait_until_whole(client: &Client, name: &str) -> Result<Status> {
+/// Waits until the volume is whole or nothing is under way for it; what `is_ordered` may take a moment
+/// to begin.
+fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Status> {
     let bar = Bar::new();
+    let mut looks_without_work = if is_ordered { LOOKS_IN_VAIN_MAX } else { 0 };
     loop {
         let status: Status = client.get("/v1/status")?;
         let now = volume(&status, name)?;
@@ -180,9 +158,11 @@ fn wait_until_whole(client: &Client, name: &str) -> Result<Status> {
             bar.show(name, job);
         }
         let done = is_whole(now) && !is_restoring(now);
-        if done || now.state == "failed" || !is_working(&status, now) {
+        let works = is_working(&status, now);
+        if done || now.state == "failed" || (!works && looks_without_work == 0) {
             return Ok(status);
         }
+        looks_without_work = if works { 0 } else { looks_without_work - 1 };
         std::thread::sleep(LOOK_EVERY);
     }
 }
@@ -238,7 +218,7 @@ fn wait_for_end(client: &Client, name: &str, since: u64) -> Result<Option<Number
             Some(job) => bar.show(name, job),
             None => looks_without_event += 1,
         }
-        if looks_without_event > LOOKS_WITHOUT_EVENT_MAX {
+        if looks_without_event > LOOKS_IN_VAIN_MAX {
             return Ok(None);
         }
         std::thread::sleep(LOOK_EVERY);

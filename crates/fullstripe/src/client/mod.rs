@@ -42,7 +42,7 @@ pub enum ClientCommand {
     AddSpare(orders::AddSpareArgs),
     /// Copy the drive in a slot to another one while it stays in service
     Replace(orders::ReplaceArgs),
-    /// Show or wait for the return of a volume's redundancy; resumes it when paused
+    /// Bring a volume's redundancy back: take a spare, resume what is paused; show it or wait for it
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
     Scrub(jobs::ScrubArgs),

@@ -242,6 +242,7 @@ pub fn refusal(refused: Refused) -> &'static str {
             "other background work of these drives has to end first, a slot is not in sync, or the volume is read-only"
         }
         Refused::TooSmall => "the drive is too small",
+        Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
     }
 }

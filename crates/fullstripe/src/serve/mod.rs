@@ -78,7 +78,7 @@ pub struct ServeArgs {
     /// Write nothing at all.
     #[arg(long)]
     read_only: bool,
-    /// Do not take spares by themselves when a member fails.
+    /// Do not take spares by themselves when a member fails; `rebuild` takes them.
     #[arg(long)]
     no_auto_rebuild: bool,
     /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited.

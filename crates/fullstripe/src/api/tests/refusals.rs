@@ -191,3 +191,20 @@ fn bodies_and_parameters_that_are_not_understood_are_bad_input() {
     assert_eq!(code, 409);
     assert!(sentence.contains("RAID 0 has no redundancy"), "{sentence}");
 }
+
+#[test]
+fn a_rebuild_of_nothing_or_onto_nothing_is_refused() {
+    let rebuild = |served: &Served| refusal(served.post("/v1/volumes/v/rebuild"));
+    let served = Served::new(Level::Raid1, 2);
+    let sentence = "volume v is optimal, and there is nothing to rebuild".to_owned();
+    assert_eq!(rebuild(&served), (409, sentence, false));
+    served.post("/v1/members/M0/fail").unwrap();
+    served.wait_until("degraded", |status| status.volumes[0].state == "degraded");
+    let (code, sentence, _) = rebuild(&served);
+    assert_eq!(code, 409);
+    assert!(sentence.contains("there is no spare"), "{sentence}");
+    let served = Served::new(Level::Raid0, 2);
+    let (code, sentence, _) = rebuild(&served);
+    assert_eq!(code, 409);
+    assert!(sentence.contains("RAID 0 has no redundancy"), "{sentence}");
+}

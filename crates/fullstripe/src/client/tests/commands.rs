@@ -48,7 +48,7 @@ fn a_drive_is_failed_removed_and_replaced_by_hand() {
     assert_eq!(refused, ExitCode::from(4));
     let none = fails(&served, "rebuild v --wait");
     let wanted =
-        "volume v is degraded and there is no spare; `fullstripe add-spare DRIVE` starts a rebuild";
+        "volume v is degraded, and there is no spare; `fullstripe add-spare DRIVE` adds one";
     assert_eq!(none, wanted);
     succeeds(&served, "remove 1");
     succeeds(&served, "rate 8m");
@@ -64,6 +64,32 @@ fn a_drive_is_failed_removed_and_replaced_by_hand() {
     succeeds(&served, "rebuild v --wait");
     assert_eq!(served.volume().slots[0].member, Some(4));
     assert!(fails(&served, "replace v 1 --with 9").starts_with("there is no drive \"9\""));
+}
+
+#[test]
+fn a_rebuild_is_begun_by_hand_where_nothing_begins_by_itself() {
+    let served = Served::by_hand(Level::Raid5, 3);
+    succeeds(&served, "add-spare ram:96m,serial=LARGE");
+    succeeds(&served, "add-spare ram:64m,serial=NEW");
+    succeeds(&served, "fail M1");
+    served.wait_for_event("failure-recorded");
+    assert!(served.volume().job.is_none());
+    succeeds(&served, "rebuild v --wait");
+    let volume = served.volume();
+    assert_eq!(
+        (volume.state.as_str(), volume.slots[1].member),
+        ("optimal", Some(4)),
+        "the smallest spare that fits"
+    );
+    // Ordered in the same moment as the failure.
+    succeeds(&served, "fail M0");
+    succeeds(&served, "rebuild v --wait --json");
+    assert_eq!(served.volume().state, "optimal");
+    succeeds(&served, "fail M2");
+    assert_eq!(
+        fails(&served, "rebuild v"),
+        "volume v is degraded, and there is no spare; `fullstripe add-spare DRIVE` adds one"
+    );
 }
 
 #[test]
