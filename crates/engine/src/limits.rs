@@ -19,6 +19,8 @@ pub const CHUNK_BYTES_MAX: u32 = 1 << 20;
 pub const GRAIN_BYTES: u32 = 4 << 10;
 /// Widest range of offsets in a chunk that one plan handles. Bounds a plan's scratch memory.
 pub const BAND_BYTES_MAX: u32 = 128 << 10;
+/// Most scratch memory that one background step over a mirrored row should need; bounds a mirror's band.
+pub const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
 /// Row height of a level without chunks (RAID 1): the grain of ownership and of locks.
 pub const MIRROR_ROW_BYTES: u32 = 1 << 20;
 

@@ -2,9 +2,8 @@
 
 use crate::control::record::Record;
 use crate::layout::Geometry;
-use crate::limits::{BAND_BYTES_MAX, MEMBER_DEADLINE};
+use crate::limits::{BAND_BYTES_MAX, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
 use crate::units::{Buffer, Nanos, ShardId};
-use crate::volume::MIRROR_STEP_BYTES_MAX;
 
 /// How a shard is set up.
 #[derive(Clone, Debug)]

@@ -4,14 +4,10 @@
 use crate::background::JobRunner;
 use crate::control::record::{JobKind, MemberSet, VolumeView};
 use crate::hold::Stream;
-use crate::layout::{Geometry, Level};
-use crate::limits::BAND_BYTES_MAX;
+use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
 use alloc::vec::Vec;
-
-/// Most scratch that one background step over a mirrored row should need.
-pub(crate) const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
 
 /// A volume on a shard.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ pub(crate) struct Volume {
 
 impl Volume {
     pub fn new(shape: Geometry, view: VolumeView, requests_max: usize) -> Volume {
-        let window_bytes = window_bytes(&shape);
+        let window_bytes = shape.band_bytes();
         let base = view.row;
         Volume {
             shape,
@@ -66,7 +62,7 @@ impl Volume {
 
     /// Number of bands.
     pub fn bands(&self) -> u64 {
-        bands_of(&self.shape)
+        self.shape.bands()
     }
 
     /// The band of a place.
@@ -174,22 +170,4 @@ impl Volume {
             .filter(|&slot| cached(slot))
             .fold(SlotSet(0), SlotSet::with)
     }
-}
-
-/// How much of a chunk is locked and planned together. Parity plans hold scratch for most of a row's
-/// band; mirror plans hold scratch only in background work.
-pub(crate) fn window_bytes(shape: &Geometry) -> u32 {
-    let limit = match shape.level {
-        Level::Raid5 => BAND_BYTES_MAX,
-        Level::Raid0 | Level::Raid1 | Level::Raid10 => {
-            let share = MIRROR_STEP_BYTES_MAX / u32::from(shape.members);
-            (1 << share.ilog2()).max(BAND_BYTES_MAX)
-        }
-    };
-    shape.chunk_bytes.min(limit)
-}
-
-/// Number of bands of a volume.
-pub(crate) fn bands_of(shape: &Geometry) -> u64 {
-    shape.rows() * u64::from(shape.chunk_bytes / window_bytes(shape))
 }

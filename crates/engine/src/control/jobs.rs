@@ -13,7 +13,6 @@ use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
 use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
-use crate::volume::{bands_of, window_bytes};
 use alloc::vec::Vec;
 
 /// A job and its progress.
@@ -104,7 +103,7 @@ impl Jobs {
         name: JobName,
         from_bytes: u64,
     ) {
-        let window = u64::from(window_bytes(shape));
+        let window = u64::from(shape.band_bytes());
         let from_band = from_bytes / window;
         let view = JobView {
             id: self.next_id,
@@ -118,7 +117,7 @@ impl Jobs {
         self.jobs[at] = Some(Job {
             view,
             name,
-            bands: bands_of(shape),
+            bands: shape.bands(),
             window_bytes: window,
             shard_bands: [from_band; SHARDS_MAX],
             mismatches: [0; SHARDS_MAX],

@@ -9,7 +9,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, MIRROR_ROW_BYTES, VOLUME_MEMBERS_MAX};
+use crate::limits::{
+    BAND_BYTES_MAX, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, MIRROR_ROW_BYTES, MIRROR_STEP_BYTES_MAX,
+    VOLUME_MEMBERS_MAX,
+};
 use crate::units::{ShardId, Slot, SlotSet};
 use core::fmt;
 
@@ -164,6 +167,26 @@ impl Geometry {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.component_bytes.div_ceil(u64::from(self.chunk_bytes))
+    }
+
+    /// How much of a chunk is locked and planned together, its *band*: a power of two. Parity plans hold
+    /// scratch memory for most of a row's band; mirror plans hold some only in background work.
+    #[must_use]
+    pub fn band_bytes(&self) -> u32 {
+        let limit = match self.level {
+            Level::Raid5 => BAND_BYTES_MAX,
+            Level::Raid0 | Level::Raid1 | Level::Raid10 => {
+                let share = MIRROR_STEP_BYTES_MAX / u32::from(self.members);
+                (1 << share.ilog2()).max(BAND_BYTES_MAX)
+            }
+        };
+        self.chunk_bytes.min(limit)
+    }
+
+    /// Number of bands of the volume.
+    #[must_use]
+    pub fn bands(&self) -> u64 {
+        self.rows() * u64::from(self.chunk_bytes / self.band_bytes())
     }
 
     /// Bytes that `row` takes on each member.

@@ -249,6 +249,21 @@ fn owners_reach_every_shard_and_never_share_a_parity_member() {
     }
 }
 
+#[test]
+fn a_band_is_a_whole_part_of_its_chunk_and_bounds_the_scratch_of_a_plan() {
+    for (level, members, chunk_bytes, band_bytes) in [
+        (Level::Raid5, 4, 64 << 10, 64 << 10),
+        (Level::Raid5, 4, 1 << 20, 128 << 10),
+        (Level::Raid10, 4, 1 << 20, 1 << 20),
+        (Level::Raid10, 20, 1 << 20, 256 << 10),
+        (Level::Raid10, 64, 1 << 20, 128 << 10),
+    ] {
+        let shape = shape(level, members, chunk_bytes, 3);
+        assert_eq!(shape.band_bytes(), band_bytes, "{level} of {members}");
+        assert_eq!(shape.bands(), 3 * u64::from(chunk_bytes / band_bytes));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 

@@ -6,14 +6,12 @@
 //! share parity. A test keeps this equal to what the engine submits.
 
 use engine::layout::{Geometry, Level, Location};
-use engine::limits::{BAND_BYTES_MAX, READ_PLAN_BYTES_MAX};
+use engine::limits::READ_PLAN_BYTES_MAX;
 use engine::plan::{
     NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, StepKind, mirror, parity,
 };
 use engine::units::{Buffer, Slot, SlotSet};
 
-/// Most scratch that a background step over a mirrored row needs; bounds the band of a mirror.
-const MIRROR_STEP_BYTES_MAX: u32 = 8 << 20;
 /// How many ranges that must wait are remembered while pieces are joined.
 const SKIPPED_MAX: usize = 16;
 
@@ -112,7 +110,7 @@ impl State {
         for slot in self.lost.iter() {
             view = view.without(slot);
         }
-        let window = window_bytes(shape);
+        let window = shape.band_bytes();
         let low = place.in_chunk_bytes & !(window - 1);
         let band_end = place.row * u64::from(shape.chunk_bytes) + u64::from(low + window);
         match self.background {
@@ -125,18 +123,6 @@ impl State {
         }
         view
     }
-}
-
-/// The part of a chunk that is locked and planned together.
-fn window_bytes(shape: &Geometry) -> u32 {
-    let limit = match shape.level {
-        Level::Raid5 => BAND_BYTES_MAX,
-        Level::Raid0 | Level::Raid1 | Level::Raid10 => {
-            let share = MIRROR_STEP_BYTES_MAX / u32::from(shape.members);
-            (1 << share.ilog2()).max(BAND_BYTES_MAX)
-        }
-    };
-    shape.chunk_bytes.min(limit)
 }
 
 /// The plans of a request, in the order in which they are made.
@@ -177,7 +163,7 @@ fn direct(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
     let window = if state.background == Background::None {
         shape.chunk_bytes
     } else {
-        window_bytes(shape)
+        shape.band_bytes()
     };
     let kind = if asked.is_write {
         StepKind::Write { fua: false }
@@ -261,7 +247,7 @@ fn reconstruct(
     state: &State,
     part: Part,
 ) -> Result<(), NotEnoughMembers> {
-    let window = window_bytes(shape);
+    let window = shape.band_bytes();
     let Some(slot) = shape
         .data_slots(part.place.row, part.place.data_index)
         .iter()
@@ -297,7 +283,7 @@ fn reconstruct(
 }
 
 fn writes(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, NotEnoughMembers> {
-    let window = window_bytes(shape);
+    let window = shape.band_bytes();
     let mut bands: Vec<((u64, u32), Vec<Part>)> = Vec::new();
     for part in parts(shape, asked, window) {
         let band = (part.place.row, part.place.in_chunk_bytes / window);
