@@ -3,7 +3,7 @@
 
 use super::names::NameError;
 use super::schema::ErrorBody;
-use crate::serve::events::refusal;
+use crate::serve::events::NotDone;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -54,12 +54,16 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, sentence)
     }
 
-    /// 409: the controller said no to `what`, like `d1.img is not failed`.
-    pub fn refused(what: &str, refused: Refused) -> ApiError {
-        let error = ApiError::conflict(format!("{what}: {}", refusal(refused)));
-        match refused {
-            Refused::WouldLoseData => error.protecting_data(),
-            _ => error,
+    /// 409: the controller said no to `what`, like `d1.img is not failed`; 504 if it said nothing.
+    pub fn not_done(what: &str, why: NotDone) -> ApiError {
+        let error = ApiError::conflict(format!("{what}: {why}"));
+        match why {
+            NotDone::Refused(Refused::WouldLoseData) => error.protecting_data(),
+            NotDone::Refused(_) => error,
+            NotDone::NoAnswer => ApiError {
+                code: StatusCode::GATEWAY_TIMEOUT,
+                ..error
+            },
         }
     }
 

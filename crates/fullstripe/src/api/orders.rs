@@ -7,7 +7,7 @@ use super::errors::ApiError;
 use super::names;
 use super::schema::{Done, ErrorBody, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest};
 use super::state::{App, blocking};
-use crate::serve::events::refusal;
+use crate::serve::events::NotDone;
 use crate::serve::status::{Status, VolumeStatus};
 use axum::Json;
 use axum::body::Bytes;
@@ -43,10 +43,10 @@ pub async fn fail(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         let member = names::member(&status, &name)?;
         app.command(Command::Fail(MemberId(member.id)))
             .map_err(|refused| match refused {
-                Refused::NoSuch => {
+                NotDone::Refused(Refused::NoSuch) => {
                     ApiError::conflict(format!("{} is {} already", member.name, member.state))
                 }
-                refused => ApiError::refused(&format!("{} is not failed", member.name), refused),
+                refused => ApiError::not_done(&format!("{} is not failed", member.name), refused),
             })?;
         Ok(done(format!("{} is failed", member.name)))
     })
@@ -64,12 +64,12 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         let member = names::member(&status, &name)?;
         app.command(Command::Remove(MemberId(member.id)))
             .map_err(|refused| match refused {
-                Refused::WouldLoseData => ApiError::conflict(format!(
+                NotDone::Refused(Refused::WouldLoseData) => ApiError::conflict(format!(
                     "{} is in use; `replace` it, or `fail` it first",
                     member.name
                 ))
                 .protecting_data(),
-                refused => ApiError::refused(&format!("{} is not removed", member.name), refused),
+                refused => ApiError::not_done(&format!("{} is not removed", member.name), refused),
             })?;
         app.shared.detach(MemberId(member.id));
         Ok(done(format!("{} is removed", member.name)))
@@ -110,7 +110,7 @@ pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes
         let slot = request.slot;
         app.command(order).map_err(|refused| {
             let error =
-                ApiError::refused(&format!("slot {slot} of {name} is not replaced"), refused);
+                ApiError::not_done(&format!("slot {slot} of {name} is not replaced"), refused);
             match added {
                 Some(added) => error.map(|sentence| format!("{sentence}; {added}")),
                 None => error,
@@ -200,13 +200,13 @@ pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         app.command(Command::Rebuild(VolumeId(number)))
             .map_err(|refused| {
                 let why = match refused {
-                    Refused::NoSuch if volume.state == "failed" => {
+                    NotDone::Refused(Refused::NoSuch) if volume.state == "failed" => {
                         "it has lost more drives than it survives; stop, bring a drive back, and serve \
                          again"
                     }
-                    Refused::NoSuch => "there is nothing to rebuild",
-                    Refused::TooSmall => "every spare is too small; `fullstripe add-spare DRIVE` adds one",
-                    refused => refusal(refused),
+                    NotDone::Refused(Refused::NoSuch) => "there is nothing to rebuild",
+                    NotDone::Refused(Refused::TooSmall) => "every spare is too small; `fullstripe add-spare DRIVE` adds one",
+                    refused => &refused.to_string(),
                 };
                 ApiError::conflict(format!("{is}, and {why}"))
             })?;
@@ -249,13 +249,13 @@ pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         let kind = volume.job.as_ref().map(|job| job.kind.clone());
         app.command(Command::CancelJob(VolumeId(number)))
             .map_err(|refused| match (refused, &kind) {
-                (Refused::NoSuch, Some(kind)) => ApiError::conflict(format!(
+                (NotDone::Refused(Refused::NoSuch), Some(kind)) => ApiError::conflict(format!(
                     "the {kind} of {name} restores redundancy and cannot be given up; `pause` halts it"
                 )),
-                (Refused::NoSuch, None) => {
+                (NotDone::Refused(Refused::NoSuch), None) => {
                     ApiError::conflict(format!("volume {name} has no background work"))
                 }
-                (refused, _) => ApiError::refused(&format!("{name} is not changed"), refused),
+                (refused, _) => ApiError::not_done(&format!("{name} is not changed"), refused),
             })?;
         Ok(done(format!("the {} of {name} is given up", kind.as_deref().unwrap_or("job"))))
     })
@@ -309,10 +309,10 @@ async fn on_volume(
         let (number, _) = names::volume(&status, &name)?;
         app.command(order(VolumeId(number)))
             .map_err(|refused| match refused {
-                Refused::NoSuch => {
+                NotDone::Refused(Refused::NoSuch) => {
                     ApiError::conflict(format!("volume {name} has no background work"))
                 }
-                refused => ApiError::refused(&format!("volume {name} is not {doing}"), refused),
+                refused => ApiError::not_done(&format!("volume {name} is not {doing}"), refused),
             })?;
         Ok(done(match doing {
             "checked" | "repaired" => format!("volume {name} is being {doing}"),
@@ -329,7 +329,7 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
     let RateRequest { bytes_per_s } = parse(&body)?;
     blocking(app, move |app| {
         app.command(Command::Rate(bytes_per_s))
-            .map_err(|refused| ApiError::refused("the limit is not changed", refused))?;
+            .map_err(|refused| ApiError::not_done("the limit is not changed", refused))?;
         Ok(done(match bytes_per_s {
             0 => "background work is unlimited".to_owned(),
             limit => {

@@ -13,7 +13,6 @@ use crate::container::assemble::Container;
 use crate::container::persist::Identity;
 use crate::container::probe::{Probed, parse_spec, probe};
 use crate::container::write::write_record;
-use crate::serve::events::refusal;
 use crate::serve::runtime::{Shared, lock};
 use crate::serve::status::Status;
 use drives::claimants::claimants;
@@ -91,11 +90,10 @@ impl Spares {
             size_bytes,
             volatile_cache,
         };
-        if let Err(refused) = command(shared, order) {
+        if let Err(why) = command(shared, order) {
             shared.detach(member);
             return Err(ApiError::conflict(format!(
-                "{name} is not added: {}; its metadata says spare now",
-                refusal(refused)
+                "{name} is not added: {why}; its metadata says spare now"
             )));
         }
         Ok(Done {

@@ -4,10 +4,11 @@ use super::errors::ApiError;
 use super::event_log::EventLog;
 use super::hook::Hook;
 use super::spare::Spares;
+use crate::serve::events::NotDone;
 use crate::serve::runtime::Shared;
 use crate::serve::status::Status;
 use axum::http::StatusCode;
-use engine::control::message::{Command, Refused};
+use engine::control::message::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -38,7 +39,7 @@ impl App {
     }
 
     /// See [`command`].
-    pub fn command(&self, order: Command) -> Result<(), Refused> {
+    pub fn command(&self, order: Command) -> Result<(), NotDone> {
         command(&self.shared, order)
     }
 }
@@ -55,12 +56,12 @@ pub fn published(shared: &Shared) -> Arc<Status> {
 }
 
 /// Gives an order and waits until the published status shows its effect. Blocks.
-pub fn command(shared: &Shared, order: Command) -> Result<(), Refused> {
+pub fn command(shared: &Shared, order: Command) -> Result<(), NotDone> {
     shared.command(order)?;
     // Whatever is published after the order's answer shows the order's effect.
-    let before = shared.status();
+    let before = shared.updates();
     let deadline = Instant::now() + EFFECT_WITHIN;
-    while Arc::ptr_eq(&before, &shared.status()) && Instant::now() < deadline {
+    while shared.updates() == before && Instant::now() < deadline {
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(())

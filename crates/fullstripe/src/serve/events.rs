@@ -232,9 +232,29 @@ fn reason(class: ErrorClass, errno: i32) -> String {
     format!("{class} ({})", std::io::Error::from_raw_os_error(errno))
 }
 
+/// Why an order was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotDone {
+    /// The controller said no.
+    Refused(Refused),
+    /// The first data thread did not answer in time; what became of the order is not known.
+    NoAnswer,
+}
+
+impl std::fmt::Display for NotDone {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            NotDone::Refused(refused) => refusal(*refused),
+            NotDone::NoAnswer => {
+                "the array has not answered; a drive may hang, and the order may still be carried out"
+            }
+        })
+    }
+}
+
 /// Why a command was refused, in words.
 #[must_use]
-pub fn refusal(refused: Refused) -> &'static str {
+fn refusal(refused: Refused) -> &'static str {
     match refused {
         Refused::NoSuch => "there is no such drive, slot or job, or it is not in a state for this",
         Refused::WouldLoseData => "the array would lose data",

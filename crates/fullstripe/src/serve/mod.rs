@@ -9,6 +9,7 @@ mod ending;
 pub mod events;
 pub mod nbd;
 pub mod runtime;
+mod snapshot;
 pub mod status;
 
 use crate::api::schema::SpareRequest;

@@ -1,7 +1,8 @@
 //! The running array: one thread per shard, a thread that hears events, a watch on idle drives, and a
 //! handle through which the API orders things.
 
-use super::events::{Names, Told, refusal, tell};
+use super::events::{Names, NotDone, Told, tell};
+use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use crate::container::assemble::Container;
 use crate::container::persist::{Identity, Persister};
@@ -41,8 +42,8 @@ pub struct RunOptions {
     pub engine: Options,
 }
 
-/// How often the status is published.
-const PUBLISH_EVERY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
+/// How often a snapshot is taken.
+const SNAPSHOT_EVERY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 /// How often idle drives are looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait for the answer to a command.
@@ -52,7 +53,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub struct Shared {
     persister: Mutex<Persister>,
     facts: Mutex<Facts>,
-    status: Mutex<Arc<Status>>,
+    snapshot: Mutex<Snapshot>,
     stats: Mutex<Vec<Stats>>,
     /// By [`MemberId`]; nothing where a drive has been let go of.
     drives: Mutex<Vec<Option<Arc<Drive>>>>,
@@ -97,11 +98,10 @@ impl Runtime {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
         };
+        let names = container.members.iter().map(name).collect();
         let facts = Facts {
-            volume_names: container.volume_names,
-            drives: container.members.iter().map(name).collect(),
-            exports: Vec::new(),
             shards,
+            ..Facts::new(&container.persister, container.volume_names, names)
         };
         let drives = container
             .members
@@ -111,7 +111,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             persister: Mutex::new(container.persister),
             facts: Mutex::new(facts),
-            status: Mutex::new(Arc::new(Status::default())),
+            snapshot: Mutex::new(Snapshot::with_room_for(&container.record)),
             stats: Mutex::new(vec![Stats::default(); shards as usize]),
             drives: Mutex::new(drives),
             waiting: Mutex::new(HashMap::new()),
@@ -168,7 +168,7 @@ impl Runtime {
     pub fn stop(self, within: Duration) -> Result<()> {
         self.shared
             .command(Command::Stop)
-            .map_err(|refused| anyhow!(refusal(refused)))?;
+            .map_err(|not_done| anyhow!("the array cannot be stopped: {not_done}"))?;
         let deadline = std::time::Instant::now() + within;
         while !self.shared.stopped.load(Ordering::Acquire) {
             if std::time::Instant::now() > deadline {
@@ -195,10 +195,23 @@ impl Runtime {
 }
 
 impl Shared {
-    /// The latest status.
+    /// What is known; the default before anything is.
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
-        lock(&self.status).clone()
+        let snapshot = lock(&self.snapshot).clone();
+        if snapshot.number == 0 {
+            return Arc::default();
+        }
+        let stats = lock(&self.stats)
+            .iter()
+            .fold(Stats::default(), |sum, stats| sum.plus(stats));
+        Arc::new(describe(&snapshot, &lock(&self.facts), &stats))
+    }
+
+    /// How many times what [`Shared::status`] says has been brought up to date.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        lock(&self.snapshot).number
     }
 
     /// Every shard's mailbox, by number.
@@ -215,17 +228,17 @@ impl Shared {
     /// Gives an order to the controller and waits for its answer.
     ///
     /// # Errors
-    /// The order is refused; [`refusal`] says why.
-    pub fn command(&self, command: Command) -> Result<(), Refused> {
+    /// The order is refused, or nobody answers.
+    pub fn command(&self, command: Command) -> Result<(), NotDone> {
         let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = channel();
         lock(&self.waiting).insert(ticket, answer);
         self.mail[0].send(Mail::Engine(Message::Command { ticket, command }));
-        let result = answered
-            .recv_timeout(ANSWER_WITHIN)
-            .unwrap_or(Err(Refused::Busy));
+        let result = answered.recv_timeout(ANSWER_WITHIN);
         lock(&self.waiting).remove(&ticket);
         result
+            .map_err(|_| NotDone::NoAnswer)?
+            .map_err(NotDone::Refused)
     }
 
     /// Delivers a letter to every shard's port.
@@ -270,25 +283,16 @@ impl Shared {
             .for_each(|mail| mail.send(Mail::Detach(member)));
     }
 
-    fn publish(&self, engine: &Engine, now: Nanos) {
-        let Some(controller) = engine.controller() else {
-            return;
-        };
-        let stats = lock(&self.stats)
-            .iter()
-            .fold(Stats::default(), |sum, stats| sum.plus(stats));
-        for problem in lock(&self.persister).take_problems() {
-            // A bug: what is on the drives is older than what the engine knows.
-            eprintln!("fullstripe: {problem}");
+    /// Brings up to date what others see of `engine`, without waiting for them.
+    fn publish(&self, shard: ShardId, engine: &Engine, now: Nanos) {
+        if let Ok(mut stats) = self.stats.try_lock() {
+            stats[shard.0 as usize] = *engine.stats();
         }
-        let status = describe(
-            controller,
-            &lock(&self.persister),
-            &lock(&self.facts),
-            &stats,
-            now,
-        );
-        *lock(&self.status) = Arc::new(status);
+        if let Some(controller) = engine.controller()
+            && let Ok(mut snapshot) = self.snapshot.try_lock()
+        {
+            snapshot.take(controller, now);
+        }
     }
 }
 
@@ -413,10 +417,9 @@ fn run_shard<P: Port>(
     while !shared.quit.load(Ordering::Relaxed) {
         shard.turn_or_wait();
         let now = shard.engine.now();
-        if now.since(published) >= PUBLISH_EVERY {
+        if now.since(published) >= SNAPSHOT_EVERY {
             published = now;
-            lock(&shared.stats)[start.id.0 as usize] = *shard.engine.stats();
-            shared.publish(&shard.engine, now);
+            shared.publish(start.id, &shard.engine, now);
         }
     }
     Ok(())
@@ -466,6 +469,10 @@ fn spawn_watch(shared: Arc<Shared>) -> Result<()> {
         .spawn(move || {
             while !shared.quit.load(Ordering::Relaxed) {
                 std::thread::sleep(WATCH_EVERY);
+                for problem in lock(&shared.persister).take_problems() {
+                    // A bug: what is on the drives is older than what the engine knows.
+                    eprintln!("fullstripe: {problem}");
+                }
                 let drives = lock(&shared.drives).clone();
                 for (at, drive) in drives.iter().enumerate() {
                     if let Some(Err(error)) = drive.as_ref().map(|drive| drive.is_alive()) {

@@ -1,13 +1,13 @@
 //! What a serving process says about itself: the one set of types behind `status`, the API, the metrics
 //! and the web console.
 
+use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
-use engine::control::Controller;
 use engine::control::record::{MemberState, Record, SyncKind};
 use engine::event::JobName;
 use engine::layout::Level;
 use engine::stats::Stats;
-use engine::units::{MemberId, Nanos, VolumeId};
+use engine::units::{MemberId, Nanos};
 use metadata::imsm::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -122,8 +122,12 @@ pub struct DriveName {
 /// Everything that does not change while the array runs, and names.
 #[derive(Debug, Default)]
 pub struct Facts {
+    /// UUID of the container.
+    pub container_uuid: String,
     /// Names of volumes.
     pub volume_names: Vec<String>,
+    /// UUIDs of volumes.
+    pub volume_uuids: Vec<String>,
     /// By [`MemberId`].
     pub drives: Vec<DriveName>,
     /// URIs.
@@ -132,36 +136,37 @@ pub struct Facts {
     pub shards: u8,
 }
 
-/// Describes what the controller knows at `now`.
+impl Facts {
+    /// Facts of an array that starts with what `persister` writes.
+    #[must_use]
+    pub fn new(persister: &Persister, volume_names: Vec<String>, drives: Vec<DriveName>) -> Facts {
+        let mpb = persister.mpb();
+        let uuid =
+            |at| Uuid::of_volume(mpb, at).map_or(String::new(), |uuid: Uuid| uuid.to_string());
+        Facts {
+            container_uuid: Uuid::of_container(mpb).to_string(),
+            volume_uuids: (0..volume_names.len()).map(uuid).collect(),
+            volume_names,
+            drives,
+            ..Facts::default()
+        }
+    }
+}
+
+/// Describes a snapshot in words.
 #[must_use]
-pub fn describe(
-    controller: &Controller,
-    persister: &Persister,
-    facts: &Facts,
-    stats: &Stats,
-    now: Nanos,
-) -> Status {
-    let record = controller.wanted();
-    let mpb = persister.mpb();
-    let volumes = (0..record.volumes.len()).map(|at| {
-        let uuid = Uuid::of_volume(mpb, at).map_or(String::new(), |uuid| uuid.to_string());
-        volume(
-            controller,
-            record,
-            at,
-            facts.volume_names[at].clone(),
-            uuid,
-            now,
-        )
-    });
+pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
+    let record = &snapshot.record;
     Status {
         version: 1,
-        container_uuid: Uuid::of_container(mpb).to_string(),
+        container_uuid: facts.container_uuid.clone(),
         generation: record.generation,
         members: members(record, facts),
-        volumes: volumes.collect(),
+        volumes: (0..record.volumes.len())
+            .map(|at| volume(snapshot, facts, at))
+            .collect(),
         exports: facts.exports.clone(),
-        rate_bytes_per_s: controller.rate_bytes_per_s(),
+        rate_bytes_per_s: snapshot.rate_bytes_per_s,
         shards: facts.shards,
         pid: std::process::id(),
         counters: stats
@@ -198,16 +203,10 @@ fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
         .collect()
 }
 
-fn volume(
-    controller: &Controller,
-    record: &Record,
-    at: usize,
-    name: String,
-    uuid: String,
-    now: Nanos,
-) -> VolumeStatus {
+fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
+    let record = &snapshot.record;
     let volume = &record.volumes[at];
-    let id = VolumeId(at as u8);
+    let (failed, background) = snapshot.volumes[at];
     let state = |member: Option<MemberId>| {
         member
             .and_then(|member| record.members.get(member.0 as usize))
@@ -231,15 +230,15 @@ fn volume(
         .sync
         .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
     let whole = slots.iter().all(|slot| slot.state == "in sync");
-    let state = match (controller.is_failed(id), whole, unsynced) {
+    let state = match (failed, whole, unsynced) {
         (true, _, _) => "failed",
         (_, false, _) => "degraded",
         (_, _, true) => "not protected",
         _ => "optimal",
     };
     VolumeStatus {
-        name,
-        uuid,
+        name: facts.volume_names[at].clone(),
+        uuid: facts.volume_uuids[at].clone(),
         level: level_number(volume.geometry.level),
         size_bytes: volume.geometry.size_bytes,
         chunk_bytes: if volume.geometry.level == Level::Raid1 {
@@ -251,7 +250,7 @@ fn volume(
         dirty: volume.dirty,
         read_only: volume.read_only,
         slots,
-        job: controller.job(id).map(|status| job(&status, now)),
+        job: background.map(|status| job(&status, snapshot.now)),
     }
 }
 

@@ -1,0 +1,63 @@
+//! What the controller knows, copied out for others to look at.
+//!
+//! The first shard's data thread takes a snapshot now and then. It must not wait or allocate for those who
+//! look, so it copies into memory that is there already, and skips its turn while somebody reads. Words and
+//! sums are made by the reader, on the reader's thread.
+
+use engine::control::Controller;
+use engine::control::jobs::JobStatus;
+use engine::control::record::{Record, VolumeRecord};
+use engine::units::{Nanos, VolumeId};
+
+/// See the module's prose.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// How many have been taken before this one; 0 means none.
+    pub number: u64,
+    /// When.
+    pub now: Nanos,
+    /// The record as the controller wants it.
+    pub record: Record,
+    /// By volume: whether it has failed, and its background work.
+    pub volumes: Vec<(bool, Option<JobStatus>)>,
+    /// Limit of background work, bytes of each member per second; 0 is unlimited.
+    pub rate_bytes_per_s: u64,
+}
+
+impl Snapshot {
+    /// Room for what `record` may become.
+    #[must_use]
+    pub fn with_room_for(record: &Record) -> Snapshot {
+        let mut record = record.clone();
+        record
+            .members
+            .reserve(engine::limits::CONTAINER_MEMBERS_MAX);
+        Snapshot {
+            number: 0,
+            now: Nanos(0),
+            volumes: Vec::with_capacity(record.volumes.len()),
+            record,
+            rate_bytes_per_s: 0,
+        }
+    }
+
+    /// Copies what `controller` knows at `now`; allocates nothing.
+    pub fn take(&mut self, controller: &Controller, now: Nanos) {
+        self.number += 1;
+        self.now = now;
+        self.rate_bytes_per_s = controller.rate_bytes_per_s();
+        let from = controller.wanted();
+        self.record.generation = from.generation;
+        self.record.members.clone_from(&from.members);
+        // The number of volumes and of their slots never changes.
+        for (into, from) in self.record.volumes.iter_mut().zip(&from.volumes) {
+            let mut slots = std::mem::take(&mut into.slots);
+            slots.clone_from(&from.slots);
+            *into = VolumeRecord { slots, ..*from };
+        }
+        self.volumes.clear();
+        let ids = (0..from.volumes.len()).map(|at| VolumeId(at as u8));
+        self.volumes
+            .extend(ids.map(|id| (controller.is_failed(id), controller.job(id))));
+    }
+}
