@@ -89,6 +89,28 @@ fn every_level_keeps_what_it_acknowledged_and_ends_clean() {
 }
 
 #[test]
+fn a_scratch_array_survives_a_failed_member_and_nothing_of_it_lasts() {
+    let bed = Bed::new(1, 8 * MIB);
+    let members = vec![PathBuf::from("ram:48m"); 3];
+    let start = || bed.serve(&members).option(&["--scratch", "5"]).start();
+    let server = start();
+    assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
+    let load = ledger(&server, 0, 3).load(server.clients("scratch", 2), Mix::Everything);
+    load.wait_for(500, 30);
+    server.order(&["fail", "1"]).ok();
+    let mut ledger = load.stop();
+    server.verify("scratch", &mut ledger);
+    server.stop();
+
+    let server = start();
+    let mut nothing = self::ledger(&server, 0, 3);
+    server.verify("scratch", &mut nothing);
+    server.stop();
+    let said = run(&mut bed.fullstripe(&["serve", "--scratch", "0", "d0"]), 20);
+    assert!(said.err.contains("would last"), "{said:?}");
+}
+
+#[test]
 fn a_killed_server_loses_nothing_acknowledged() {
     for (at, (level, members, chunk, shards)) in SHAPES.into_iter().enumerate() {
         let bed = Bed::new(members, 48 * MIB);

@@ -9,6 +9,7 @@ mod ending;
 pub mod events;
 pub mod nbd;
 pub mod runtime;
+mod scratch;
 mod snapshot;
 pub mod status;
 
@@ -16,6 +17,7 @@ use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::commands::exit_codes;
+use crate::commands::words::parse_level;
 use crate::container::assemble::{Container, assemble};
 use crate::container::probe::probe_all;
 
@@ -27,6 +29,7 @@ use drives::world::Wait;
 use ending::{LeftBehind, Signals};
 use engine::shard::Options;
 use events::Told;
+use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
 use runtime::{RunOptions, Runtime};
@@ -46,6 +49,10 @@ pub struct ServeArgs {
     /// The drives of one array, in any order: block devices, files, with options like `,serial=NAME`.
     #[arg(required = true, value_name = "DRIVE")]
     drives: Vec<String>,
+    /// Make a new array of this level in memory, gone when serve ends; each DRIVE is ram:SIZE, or null:SIZE
+    /// to measure without drives.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+    scratch: Option<Level>,
     /// A drive to take a failed member's place; may be given several times.
     #[arg(long, value_name = "DRIVE")]
     spare: Vec<String>,
@@ -127,7 +134,10 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
         accept_write_hole: args.accept_write_hole,
         accept_unsynced: args.accept_unsynced,
     };
-    let drives = probe_all(&args.drives, Access::Exclusive)?;
+    let mut drives = probe_all(&args.drives, Access::Exclusive)?;
+    if let Some(level) = args.scratch {
+        scratch::make(level, &mut drives)?;
+    }
     let container = assemble(drives, start, args.read_only)
         .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
     for note in container

@@ -1,0 +1,110 @@
+//! An array that lasts as long as its process: `serve --scratch LEVEL ram:1g ram:1g`.
+//!
+//! For trying out, for clients' tests, and for measuring what lies between a client and the drives. Its
+//! record is made as `create` makes one and is then found on the drives as any other, so everything that
+//! `serve` does with an array it does with this one.
+
+use crate::container::probe::Probed;
+use crate::container::write::write_record;
+use anyhow::{Context, Result, anyhow, bail};
+use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
+use metadata::imsm::geometry::{Level, SizeRequest};
+use metadata::imsm::place::Found;
+use metadata::imsm::{Mpb, VolumeName};
+
+/// Name of the volume.
+const NAME: &str = "scratch";
+/// 128 KiB, as `create` chooses.
+const STRIP_SECTORS: u32 = 256;
+/// Nobody but this process will ever see the container.
+const IDENTITY: ContainerIdentity = ContainerIdentity {
+    family_num: 1,
+    creation_time: 0,
+};
+
+/// Makes one volume of all `drives`, in their order. They are new: equal, so in sync.
+///
+/// # Errors
+/// A drive that others could use or that lasts, or a shape that is not possible.
+pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
+    if let Some(probed) = drives.iter().find(|probed| probed.path().is_some()) {
+        bail!(
+            "--scratch makes an array that is gone when serve ends, and {} would last; give ram:SIZE \
+             for each drive, or null:SIZE, or use `fullstripe create`",
+            probed.drive.name()
+        );
+    }
+    let members: Vec<NewDrive> = drives
+        .iter()
+        .map(|probed| NewDrive {
+            serial: probed.serial,
+            total_sectors: probed.placement.total_sectors(),
+        })
+        .collect();
+    let spec = VolumeSpec {
+        name: VolumeName::new(NAME).context("a valid name")?,
+        level,
+        strip_sectors: STRIP_SECTORS,
+        size: SizeRequest::Largest,
+        born_in_sync: true,
+        allow_wide: true,
+    };
+    let mpb =
+        Mpb::create(&members, &spec, IDENTITY).map_err(|error| anyhow!("--scratch: {error}"))?;
+    write_record(&mpb, &drives.iter().collect::<Vec<_>>())?;
+    for probed in drives {
+        // Not read back: a null drive has forgotten it.
+        probed.found = Ok(Some(Found {
+            mpb: mpb.clone(),
+            migration_record: None,
+        }));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::assemble::assemble;
+    use crate::container::probe::probe_all;
+    use drives::drive::Access;
+    use metadata::imsm::start::StartOptions;
+
+    fn drives(specs: &[&str]) -> Vec<Probed> {
+        let specs: Vec<String> = specs.iter().map(ToString::to_string).collect();
+        probe_all(&specs, Access::Exclusive).unwrap()
+    }
+
+    #[test]
+    fn every_level_is_assembled_in_sync_on_memory_and_on_nothing() {
+        for (level, count) in [
+            (Level::Raid0, 2),
+            (Level::Raid1, 2),
+            (Level::Raid10, 4),
+            (Level::Raid5, 3),
+        ] {
+            for spec in ["ram:32m", "null:1t,sector=4096"] {
+                let mut drives = drives(&vec![spec; count]);
+                make(level, &mut drives).unwrap();
+                let container = assemble(drives, StartOptions::default(), false).unwrap();
+                assert_eq!(container.volume_names, [NAME]);
+                let volume = &container.record.volumes[0];
+                assert!(volume.sync.is_none() && !volume.dirty, "{volume:?}");
+                assert!(volume.slots.iter().all(|slot| slot.current));
+            }
+        }
+    }
+
+    #[test]
+    fn what_lasts_or_does_not_fit_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(32 << 20).unwrap();
+        let path = file.path().display().to_string();
+        let error =
+            |level, specs: &[&str]| make(level, &mut drives(specs)).unwrap_err().to_string();
+        let lasting = error(Level::Raid0, &["ram:32m", &path]);
+        assert!(lasting.contains(&format!("{path} would last")), "{lasting}");
+        let few = error(Level::Raid5, &["ram:32m", "ram:32m"]);
+        assert!(few.starts_with("--scratch: "), "{few}");
+    }
+}
