@@ -38,11 +38,24 @@ pub enum Mail {
 
 #[derive(Debug)]
 struct Shared {
-    queue: Mutex<VecDeque<Mail>>,
-    waiting: AtomicBool,
-    asleep: AtomicBool,
+    queue: Apart<Mutex<VecDeque<Mail>>>,
+    flags: Apart<Flags>,
     wake: OwnedFd,
 }
+
+#[derive(Debug)]
+struct Flags {
+    /// There is mail.
+    waiting: AtomicBool,
+    /// The receiver wants a signal.
+    asleep: AtomicBool,
+}
+
+/// On cache lines of its own, two of them because processors fetch lines in pairs: the receiver keeps
+/// looking at the flags while senders hold the lock.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// The sending side; cheap to clone, usable from any thread.
 #[derive(Clone, Debug)]
@@ -55,20 +68,25 @@ impl MailSender {
     }
 
     /// Delivers all letters in order, with one lock and at most one signal.
-    pub fn send_all(&self, letters: &mut Vec<Mail>) {
-        self.deliver(|queue| queue.extend(letters.drain(..)));
+    pub fn send_all(&self, letters: &mut VecDeque<Mail>) {
+        self.deliver(|queue| queue.append(letters));
     }
 
     #[inline]
     fn deliver(&self, put: impl FnOnce(&mut VecDeque<Mail>)) {
         {
-            let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self
+                .0
+                .queue
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             put(&mut queue);
             // Sequentially consistent, as are the two accesses in `fall_asleep`: of a sender and a
             // receiver that is about to sleep at least one sees the other's flag.
-            self.0.waiting.store(true, Ordering::SeqCst);
+            self.0.flags.0.waiting.store(true, Ordering::SeqCst);
         }
-        if self.0.asleep.swap(false, Ordering::SeqCst) {
+        if self.0.flags.0.asleep.swap(false, Ordering::SeqCst) {
             self.wake();
         }
     }
@@ -97,9 +115,11 @@ impl Mailbox {
     pub fn new() -> std::io::Result<Mailbox> {
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let shared = Arc::new(Shared {
-            queue: Mutex::new(VecDeque::with_capacity(ROOM)),
-            waiting: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
+            queue: Apart(Mutex::new(VecDeque::with_capacity(ROOM))),
+            flags: Apart(Flags {
+                waiting: AtomicBool::new(false),
+                asleep: AtomicBool::new(false),
+            }),
             wake,
         });
         Ok(Mailbox {
@@ -118,35 +138,38 @@ impl Mailbox {
     #[must_use]
     #[inline]
     pub fn has_mail(&self) -> bool {
-        !self.taken.is_empty() || self.shared.waiting.load(Ordering::Relaxed)
+        !self.taken.is_empty() || self.shared.flags.0.waiting.load(Ordering::Relaxed)
     }
 
     /// The oldest letter.
     #[inline]
     pub fn receive(&mut self) -> Option<Mail> {
-        if self.taken.is_empty() && self.shared.waiting.load(Ordering::Relaxed) {
+        if self.taken.is_empty() && self.shared.flags.0.waiting.load(Ordering::Relaxed) {
             self.swap();
         }
         self.taken.pop_front()
     }
 
     fn swap(&mut self) {
+        // The next sender begins at its first line again, which is still in a cache.
+        self.taken.clear();
         let mut queue = self
             .shared
             .queue
+            .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // Under the lock, so that no letter is in the queue without the flag.
-        self.shared.waiting.store(false, Ordering::SeqCst);
+        self.shared.flags.0.waiting.store(false, Ordering::SeqCst);
         std::mem::swap(&mut *queue, &mut self.taken);
     }
 
     /// Announces that the receiver is about to sleep. When this returns false there is mail, and it
     /// must not; when it returns true, the next letter makes [`Mailbox::wake_fd`] readable.
     pub(crate) fn fall_asleep(&self) -> bool {
-        self.shared.asleep.store(true, Ordering::SeqCst);
-        if self.shared.waiting.load(Ordering::SeqCst) || !self.taken.is_empty() {
-            self.shared.asleep.store(false, Ordering::SeqCst);
+        self.shared.flags.0.asleep.store(true, Ordering::SeqCst);
+        if self.shared.flags.0.waiting.load(Ordering::SeqCst) || !self.taken.is_empty() {
+            self.shared.flags.0.asleep.store(false, Ordering::SeqCst);
             return false;
         }
         true
@@ -154,7 +177,7 @@ impl Mailbox {
 
     /// The receiver is awake; senders need not touch the eventfd.
     pub(crate) fn wake_up(&self) {
-        self.shared.asleep.store(false, Ordering::SeqCst);
+        self.shared.flags.0.asleep.store(false, Ordering::SeqCst);
     }
 
     /// Readable when a letter came in during sleep.
@@ -231,7 +254,7 @@ mod tests {
         let sender = mailbox.sender();
         let letter = |n: u64| Mail::Port(Box::new(n));
         sender.send(letter(0));
-        let mut letters = vec![letter(1), letter(2)];
+        let mut letters = VecDeque::from([letter(1), letter(2)]);
         sender.send_all(&mut letters);
         assert!(letters.is_empty());
         sender.send(letter(3));
@@ -239,7 +262,7 @@ mod tests {
             assert_eq!(mailbox.receive().map(number), Some(expected));
         }
         assert!(mailbox.fall_asleep());
-        sender.send_all(&mut vec![letter(4), letter(5)]);
+        sender.send_all(&mut VecDeque::from([letter(4), letter(5)]));
         assert!(readable(&mailbox, 0));
     }
 

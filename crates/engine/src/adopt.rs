@@ -12,7 +12,7 @@ impl Engine {
     pub(crate) fn message(&mut self, message: Message) {
         match message {
             Message::Forward(forward) => self.forwarded(forward),
-            Message::ForwardDone { ticket, result } => self.piece_done(ticket, result),
+            Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
                 self.durable_failed.0 |= members.0;

@@ -380,7 +380,8 @@ impl Engine {
 
     /// Flushes drives for the controller.
     pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
-        let Some(index) = self.running.take() else {
+        let free = (self.plans_available() > 0).then(|| self.running.take());
+        let Some(index) = free.flatten() else {
             // All plans are busy: the controller asks again.
             let message = Message::Flushed {
                 ticket,

@@ -66,6 +66,8 @@ pub struct Engine {
     pub(crate) requests: Pool<RequestState>,
     /// Requests that run without a plan.
     pub(crate) singles: Pool<Single>,
+    /// Those of them that may yet need one.
+    pub(crate) unplanned: usize,
     pub(crate) running: Pool<Running>,
     pub(crate) ranges: Ranges,
     pub(crate) scratch: Scratch,
@@ -133,6 +135,7 @@ impl Engine {
             in_flight: [0; CONTAINER_MEMBERS_MAX],
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
             singles: Pool::new(PLANS_MAX, Single::idle),
+            unplanned: 0,
             running: Pool::new(PLANS_MAX, || {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),

@@ -9,7 +9,7 @@
 //! Order is kept like that of plans: a write to a mirrored chunk holds a lock in [`crate::ranges`], taken
 //! only where nothing waits.
 
-use crate::control::message::Message;
+use crate::control::message::{Forward, Message};
 use crate::control::record::MemberSet;
 use crate::inflight::{Progress, StepState, Work};
 use crate::layout::Level;
@@ -17,7 +17,7 @@ use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
 use crate::plan::{Segment, Step, StepKind};
 use crate::policy::MemberError;
 use crate::ranges::{BandKey, NONE};
-use crate::request::{Completion, Operation, Request};
+use crate::request::{Completion, Failure, Operation, Request};
 use crate::route::PLANS_RESERVED;
 use crate::shard::{Engine, Output};
 use crate::units::{Buffer, MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
@@ -71,8 +71,18 @@ impl Single {
     }
 }
 
+/// Marks the tickets of single requests in messages between shards.
+const SINGLE_TICKET: u32 = 1 << 31;
+
+/// Who carries a single request out.
+enum Target {
+    Members(Place),
+    /// The shard that owns its row.
+    Shard(ShardId),
+}
+
 /// Where a single request's commands go.
-struct Target {
+struct Place {
     slots: SlotSet,
     offset_bytes: u64,
     lock: u32,
@@ -82,7 +92,7 @@ impl Engine {
     /// Plans that can still be started: every single request may need one.
     #[inline]
     pub(crate) fn plans_available(&self) -> usize {
-        self.running.available() - self.singles.used()
+        self.running.available() - self.unplanned
     }
 
     /// Starts a request without a plan; false if it needs one. The tag of a request that was forwarded
@@ -116,8 +126,16 @@ impl Engine {
         } else {
             self.local_requests += 1;
         }
-        self.singles[index].from = from;
-        self.start_single(index, request, &target, kind);
+        let single = &mut self.singles[index];
+        single.from = from;
+        single.request = *request;
+        single.plan = NONE;
+        single.lock = NONE;
+        single.outstanding = 0;
+        match target {
+            Target::Members(place) => self.start_single(index, &place, kind),
+            Target::Shard(owner) => self.forward_single(index, owner),
+        }
         true
     }
 
@@ -133,13 +151,13 @@ impl Engine {
         let slots = SlotSet(slots.0 & view.readable.0);
         let slot = self.choose_slot(volume, view, slots, place)?;
         self.stats.singles_read += 1;
-        Some(Target {
+        Some(Target::Members(Place {
             slots: SlotSet(0).with(slot),
             offset_bytes: volume
                 .shape
                 .member_offset_bytes(place.row, place.in_chunk_bytes),
             lock: NONE,
-        })
+        }))
     }
 
     #[inline]
@@ -148,11 +166,7 @@ impl Engine {
         let volume = &self.volumes[at];
         let view = volume.uniform()?;
         let shape = &volume.shape;
-        if shape.level == Level::Raid5
-            || !volume.view.writes_allowed
-            || volume.view.failed
-            || !volume.unrecorded.is_empty()
-        {
+        if !volume.view.writes_allowed || volume.view.failed || !volume.unrecorded.is_empty() {
             return None;
         }
         let place = shape.locate(request.offset_bytes);
@@ -160,12 +174,18 @@ impl Engine {
         if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
             return None;
         }
+        let owner = shape.owner(place.row, self.shards);
+        if owner != self.id && shape.level != Level::Raid0 {
+            self.note_write(at, request.offset_bytes, length);
+            self.note_writing(at);
+            return Some(Target::Shard(owner));
+        }
+        if shape.level == Level::Raid5 {
+            return None;
+        }
         let slots = shape.data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.writable.0);
-        if slots.0 & view.readable.0 == 0
-            || slots.count() as usize > SINGLE_COPIES_MAX
-            || shape.owner(place.row, self.shards) != self.id && shape.level != Level::Raid0
-        {
+        if slots.0 & view.readable.0 == 0 || slots.count() as usize > SINGLE_COPIES_MAX {
             return None;
         }
         let offset_bytes = shape.member_offset_bytes(place.row, low);
@@ -181,22 +201,51 @@ impl Engine {
         };
         self.stats.singles_write += 1;
         self.note_writing(at);
-        Some(Target {
+        Some(Target::Members(Place {
             slots,
             offset_bytes,
             lock,
-        })
+        }))
+    }
+
+    /// Has the owner of the row carry a request out.
+    #[inline]
+    fn forward_single(&mut self, index: u32, owner: ShardId) {
+        let request = &self.singles[index].request;
+        let forward = Forward {
+            from: self.id,
+            ticket: SINGLE_TICKET | index,
+            operation: request.operation,
+            fua: request.fua,
+            unreadable: 0,
+            volume: request.volume,
+            offset_bytes: request.offset_bytes,
+            length_bytes: request.length_bytes,
+            buffer: request.buffer,
+        };
+        self.stats.forwards += 1;
+        self.outputs
+            .push_back(Output::Send(owner, Message::Forward(forward)));
+    }
+
+    /// The owner of a request's row has carried it out, or not.
+    #[inline]
+    pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
+        if ticket & SINGLE_TICKET == 0 {
+            return self.piece_done(ticket, result);
+        }
+        self.stats.request_errors += u64::from(result.is_err());
+        self.answer_single(ticket & !SINGLE_TICKET, result);
     }
 
     #[inline]
-    fn start_single(&mut self, index: u32, request: &Request, target: &Target, kind: StepKind) {
-        let volume = &self.volumes[request.volume.0 as usize];
-        let length_bytes = u64::from(request.length_bytes);
+    fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
+        self.unplanned += 1;
         let single = &mut self.singles[index];
-        single.request = *request;
+        let volume = &self.volumes[single.request.volume.0 as usize];
+        let length_bytes = u64::from(single.request.length_bytes);
         single.started = self.now;
         single.lock = target.lock;
-        single.plan = NONE;
         let (mut copies, mut rest) = (0u8, target.slots.0);
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
@@ -248,16 +297,22 @@ impl Engine {
 
     #[inline]
     fn finish_single(&mut self, index: u32) {
-        let single = &self.singles[index];
-        let (tag, lock, from) = (single.request.tag, single.lock, single.from);
-        if single.request.operation == Operation::Write {
-            self.volumes[single.request.volume.0 as usize].writes_running -= 1;
-        }
+        self.unplanned -= 1;
+        let lock = self.singles[index].lock;
         if lock != NONE {
             self.ranges.unlock_quiet(lock);
         }
+        self.answer_single(index, Ok(()));
+    }
+
+    #[inline]
+    fn answer_single(&mut self, index: u32, result: Result<(), Failure>) {
+        let single = &self.singles[index];
+        let (tag, from) = (single.request.tag, single.from);
+        if single.request.operation == Operation::Write {
+            self.volumes[single.request.volume.0 as usize].writes_running -= 1;
+        }
         self.singles.give(index);
-        let result = Ok(());
         self.outputs.push_back(if let Some(shard) = from {
             self.forwarded_requests -= 1;
             let ticket = tag as u32;
@@ -334,6 +389,7 @@ impl Engine {
         running.issued_already(outstanding, single.started, kind != StepKind::Read);
         single.plan = plan_index;
         single.lock = NONE;
+        self.unplanned -= 1;
         self.stats.plans_direct += 1;
     }
 

@@ -40,6 +40,7 @@ use metadata::Metadata;
 use payload::{copy, gather, with_addresses};
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors.
@@ -89,14 +90,14 @@ pub enum WorldError {
 /// Another shard, and what this turn has for it.
 struct Peer {
     mailbox: MailSender,
-    letters: Vec<Mail>,
+    letters: VecDeque<Mail>,
 }
 
 impl Peer {
     fn new(mailbox: MailSender) -> Peer {
         Peer {
             mailbox,
-            letters: Vec::with_capacity(2 * REAP_MAX),
+            letters: VecDeque::with_capacity(2 * REAP_MAX),
         }
     }
 }
@@ -363,7 +364,7 @@ impl<P: Port> World for RingWorld<P> {
 
     fn send(&mut self, to: ShardId, message: Message) {
         let peer = &mut self.peers[usize::from(to.0)];
-        peer.letters.push(Mail::Engine(message));
+        peer.letters.push_back(Mail::Engine(message));
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
