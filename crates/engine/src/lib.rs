@@ -34,7 +34,7 @@
 //! let slot = |member| SlotRecord { member: Some(MemberId(member)), current: true };
 //! let volume = VolumeRecord {
 //!     geometry, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
-//!     then_resync: false,
+//!     then_resync: false, log: None,
 //! };
 //! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume] };
 //! let setup = Setup {

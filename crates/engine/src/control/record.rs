@@ -147,6 +147,17 @@ pub struct VolumeRecord {
     /// When the rebuild under way has ended, redundancy elsewhere is in doubt and has to be established
     /// anew (a RAID 10 that crashed while degraded).
     pub then_resync: bool,
+    /// Where each member keeps the volume's write-hole log, RAID 5 only; none when there is no log.
+    pub log: Option<LogArea>,
+}
+
+/// The part of every member that holds the write-hole log of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogArea {
+    /// First byte on the member.
+    pub offset_bytes: u64,
+    /// Length.
+    pub length_bytes: u32,
 }
 
 impl VolumeRecord {

@@ -356,6 +356,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
             done_bytes: 0,
         }),
         then_resync: false,
+        log: None,
     };
     Record {
         generation: 1,

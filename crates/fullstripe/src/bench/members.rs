@@ -113,6 +113,7 @@ impl Members {
             slots: slots.collect(),
             sync: None,
             then_resync: false,
+            log: None,
         };
         Record {
             generation: 1,

@@ -260,6 +260,7 @@ fn record_of(
                         ..
                     }
                 ),
+                log: None,
             }
         });
     Record {

@@ -64,6 +64,7 @@ fn record(shape: Geometry, state: &State) -> Record {
             slots: (0..shape.members).map(slot).collect(),
             sync,
             then_resync: false,
+            log: None,
         }],
     }
 }

@@ -115,6 +115,7 @@ fn record(plan: &Plan) -> Record {
         slots: slots.clone(),
         sync: None,
         then_resync: false,
+        log: None,
     };
     Record {
         generation: 1,
