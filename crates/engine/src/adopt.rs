@@ -47,6 +47,10 @@ impl Engine {
             }
         }
         self.unconfirmed = Some(view.epoch);
+        self.tell_controller(Message::EpochAdopted {
+            shard: self.id,
+            epoch: view.epoch,
+        });
         self.view = view;
         self.settle_held();
     }

@@ -98,21 +98,23 @@ impl Engine {
         if volume.view.failed {
             return false;
         }
-        if volume.shape.level == Level::Raid5 {
-            return true;
+        match volume.shape.level {
+            Level::Raid0 => return false,
+            Level::Raid5 => return true,
+            Level::Raid1 | Level::Raid10 => {}
         }
-        // Mirrors: every place written must have reached at least one slot of its set.
+        // Mirrors: every place written must have reached at least one slot of its set. A flush that a
+        // member missed is no loss: the others have done theirs, or have no cache that needs one.
         let steps = running.plan.steps().iter().zip(&running.states);
         let written = steps
             .clone()
-            .filter(|(step, _)| step.kind != StepKind::Read);
+            .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
                 other.offset_bytes == step.offset_bytes
                     && state.progress == Progress::Done
-                    && (step.kind == StepKind::Flush
-                        || volume.shape.data_index(0, other.slot)
-                            == volume.shape.data_index(0, step.slot))
+                    && volume.shape.data_index(0, other.slot)
+                        == volume.shape.data_index(0, step.slot)
             })
         })
     }

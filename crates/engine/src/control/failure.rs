@@ -93,11 +93,13 @@ impl Controller {
         }
     }
 
-    /// Announces failures whose mark is durable and whose epoch is confirmed.
+    /// Announces failures whose mark is durable and whose epoch is in use everywhere: from then on nobody
+    /// takes anything from the member. It must not wait for what the epoch forbids to drain: a fence or a
+    /// stop waits for writes, and writes that the member missed wait for this.
     pub(super) fn run_failures(&mut self) {
         let mut done = MemberSet::default();
         for failure in &self.failures {
-            if self.updater.has(failure.version) && self.all_confirmed(failure.epoch) {
+            if self.updater.has(failure.version) && self.all_adopted(failure.epoch) {
                 done.insert(failure.member);
             }
         }

@@ -130,6 +130,13 @@ pub enum Message {
         /// The operating system's number.
         errno: i32,
     },
+    /// Shard to controller: the view of this epoch is in use; what it forbids may still be under way.
+    EpochAdopted {
+        /// Which shard.
+        shard: ShardId,
+        /// The epoch.
+        epoch: u64,
+    },
     /// Shard to controller: the view of this epoch is in use and what it forbids has drained.
     EpochConfirmed {
         /// Which shard.

@@ -68,6 +68,9 @@ pub struct Controller {
     record: Record,
     updater: Updater,
     epoch: u64,
+    /// By shard: the latest epoch in use.
+    adopted: Vec<u64>,
+    /// By shard: the latest epoch in use of which all that it forbids has drained.
     confirmed: Vec<u64>,
     /// The view has to be published again.
     stale_view: bool,
@@ -108,6 +111,7 @@ impl Controller {
             marks,
             jobs,
             epoch: 0,
+            adopted: vec![0; shards as usize],
             confirmed: vec![0; shards as usize],
             stale_view: false,
             failures: Vec::new(),
@@ -218,6 +222,10 @@ impl Controller {
                 class,
                 errno,
             } => self.member_failed(member, class, errno),
+            Message::EpochAdopted { shard, epoch } => {
+                let adopted = &mut self.adopted[shard.0 as usize];
+                *adopted = (*adopted).max(epoch);
+            }
             Message::EpochConfirmed { shard, epoch } => {
                 let confirmed = &mut self.confirmed[shard.0 as usize];
                 *confirmed = (*confirmed).max(epoch);
@@ -332,6 +340,10 @@ impl Controller {
         self.moved = true;
         self.stale_view = true;
         self.epoch + 1
+    }
+
+    fn all_adopted(&self, epoch: u64) -> bool {
+        self.adopted.iter().all(|&adopted| adopted >= epoch)
     }
 
     fn all_confirmed(&self, epoch: u64) -> bool {

@@ -44,6 +44,8 @@ pub struct Disk {
     pub bytes: Vec<u8>,
     /// Every I/O answers ENXIO.
     pub gone: bool,
+    /// Flushes answer EIO.
+    pub flushes_fail: bool,
     /// Reads that touch these ranges answer EIO until they are written.
     pub bad: Vec<(u64, u64)>,
     /// I/O is taken and not answered.
@@ -59,6 +61,7 @@ impl Disk {
         Disk {
             bytes: vec![0; size_bytes as usize],
             gone: false,
+            flushes_fail: false,
             bad: Vec::new(),
             hung: false,
             unflushed: Vec::new(),
@@ -168,6 +171,7 @@ impl MemoryWorld {
                 disk.bytes[from as usize..(from + length) as usize].fill(0);
                 disk.unflushed.push((from, from + length));
             }
+            StepKind::Flush if disk.flushes_fail => return Err(MemberError::from_errno(5)),
             StepKind::Flush => disk.unflushed.clear(),
             StepKind::Xor { .. } | StepKind::Compare => unreachable!(),
         }

@@ -1,0 +1,78 @@
+//! A member is lost at an unlucky moment: while the array stops or is fenced, or with the last flush.
+
+mod memory;
+
+use engine::control::message::Command;
+use engine::event::Event;
+use engine::layout::Level;
+use engine::request::{Failure, Operation};
+use engine::shard::Options;
+use engine::units::{Nanos, VolumeId};
+use memory::{Array, geometry, record};
+
+fn quick() -> Options {
+    Options {
+        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
+        member_deadline: Nanos(300 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    }
+}
+
+/// A write that a lost member missed waits for the failed mark, and the stop waits for the write: neither
+/// may wait for the other for ever.
+#[test]
+fn a_member_lost_while_the_array_stops_does_not_keep_it_from_stopping() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        for shards in 1..=3 {
+            let shape = geometry(level, members, 16 << 10, 24);
+            let mut array = Array::new(record(shape, 0, None), shards, 3, quick());
+            array.write(0, 0, &[1; 4096]).unwrap();
+            array.shared.borrow_mut().disks[1].hung = true;
+            let last = (0..12).map(|at| {
+                let buffer = array.allocate(8192);
+                let shard = at % shards as usize;
+                array.submit(shard, Operation::Write, at as u64 * 24 << 10, 8192, buffer)
+            });
+            let tags: Vec<u64> = last.collect();
+            array.turn();
+            array.command(Command::Stop).unwrap();
+            array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+            for tag in tags {
+                assert_eq!(array.finish(tag), Ok(()), "{level} on {shards} shards");
+            }
+        }
+    }
+}
+
+fn flush(array: &mut Array) -> Result<(), Failure> {
+    let buffer = array.allocate(512);
+    let volume = VolumeId(0);
+    let tag = array.submit_to(0, volume, Operation::Flush, 0, 0, buffer, false);
+    array.finish(tag)
+}
+
+/// Only one half of the mirror has a cache; what it cannot flush, the other half has on its medium.
+#[test]
+fn a_flush_that_a_failed_half_missed_is_done_by_the_other_half() {
+    let mut record = record(geometry(Level::Raid1, 2, 64 << 10, 16), 0, None);
+    record.members[1].volatile_cache = false;
+    let mut array = Array::new(record, 1, 5, quick());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().disks[0].flushes_fail = true;
+    assert_eq!(flush(&mut array), Ok(()));
+    assert!(array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
+}
+
+/// The other members' flushes say nothing about what this one lost.
+#[test]
+fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
+    let record = record(geometry(Level::Raid0, 3, 16 << 10, 16), 0, None);
+    let mut array = Array::new(record, 1, 5, quick());
+    array.write(0, 0, &[1; 65536]).unwrap();
+    array.shared.borrow_mut().disks[1].flushes_fail = true;
+    let failed = flush(&mut array);
+    assert!(
+        matches!(failed, Err(Failure::Unrecoverable { .. })),
+        "{failed:?}"
+    );
+}
