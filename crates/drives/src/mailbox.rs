@@ -10,6 +10,7 @@
 //! senders touch only when the receiver has said that it sleeps.
 
 use crate::drive::Drive;
+use crate::helpers::Moved;
 use engine::control::message::Message;
 use engine::limits::{CONTAINER_MEMBERS_MAX, SHARDS_MAX, VOLUMES_MAX};
 use engine::units::MemberId;
@@ -32,6 +33,8 @@ pub enum Mail {
     Attach(MemberId, Arc<Drive>),
     /// The member is gone; its I/O in flight is still answered.
     Detach(MemberId),
+    /// The answer of a member that has threads of its own.
+    Moved(Moved),
     /// For the port, which knows the type.
     Port(Box<dyn Any + Send>),
 }
@@ -89,6 +92,11 @@ impl MailSender {
         if self.0.flags.0.asleep.swap(false, Ordering::SeqCst) {
             self.wake();
         }
+    }
+
+    /// Whether both deliver to the same receiver.
+    pub(crate) fn is_same(&self, other: &MailSender) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Makes a sleeping receiver look around although there is no mail.

@@ -5,12 +5,17 @@
 //! drive has shrunk (a truncated file, a removed disk): the member is *gone*, and nothing it says about
 //! the range can be used.
 
+use crate::calls::Call;
 use crate::held::Answer;
-use crate::ring::{FileSlot, Ring};
+use crate::helpers::{Helpers, Job};
+use crate::mailbox::MailSender;
+use crate::ring::{FileSlot, Iovec, Ring};
+use engine::limits::STEP_SEGMENTS_MAX;
 use engine::plan::StepKind;
 use engine::units::{Buffer, Nanos};
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
+use std::os::fd::BorrowedFd;
 
 /// `RWF_DSYNC` of `pwritev2(2)`: durable when it completes.
 const RWF_DSYNC: i32 = 2;
@@ -39,13 +44,24 @@ pub(crate) enum Payload {
     Zeros,
 }
 
+/// How a transfer reaches the kernel; [`crate::drive::IoPath`] says why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Through the ring, by this name of the file.
+    Ring(FileSlot),
+    /// By system calls, here and now.
+    Inline,
+    /// By the member's own threads.
+    Helpers,
+}
+
 /// One I/O.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     pub answer: Answer,
     /// Index of the attachment, for the world.
     pub attachment: u16,
-    pub file: FileSlot,
+    pub way: Way,
     pub sector_bytes: u32,
     pub kind: StepKind,
     pub payload: Payload,
@@ -59,32 +75,58 @@ pub(crate) struct Transfer {
     pub memory: Option<Buffer>,
 }
 
-/// All of them, by the index that the ring carries.
+/// All that are under way, by the index that the ring and the helpers carry.
 #[derive(Debug)]
 pub(crate) struct Transfers {
     slots: Vec<Option<Transfer>>,
     free: Vec<u32>,
     zeros: (Buffer, u64),
+    /// Where helpers send their answers.
+    reply: MailSender,
 }
 
 impl Transfers {
-    /// Room for `capacity` at once; grows if it must. `zeros` is a block of zeros and its length.
-    pub fn new(capacity: usize, zeros: (Buffer, u64)) -> Transfers {
+    /// Room for `capacity` at once; grows if it must. `zeros` is a block of zeros and its length;
+    /// `reply` leads to whoever calls [`Transfers::answered`].
+    pub fn new(capacity: usize, zeros: (Buffer, u64), reply: MailSender) -> Transfers {
         Transfers {
             slots: vec![None; capacity],
             free: (0..capacity as u32).rev().collect(),
             zeros,
+            reply,
         }
     }
 
-    /// Hands a transfer to the ring.
-    pub fn start(&mut self, ring: &mut Ring, transfer: Transfer) {
+    /// Hands a transfer to the ring, or to its member's `helpers` if it goes that way.
+    pub fn start(&mut self, ring: &mut Ring, helpers: Option<&Helpers>, transfer: Transfer) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
         self.slots[index as usize] = Some(transfer);
-        self.push(ring, index, &transfer);
+        self.push(ring, helpers, index, &transfer);
+    }
+
+    /// Carries a transfer out on the spot; returns an errno, or zero for success.
+    pub fn carry_out(&self, ring: &mut Ring, fd: BorrowedFd<'_>, mut transfer: Transfer) -> i32 {
+        let errno = loop {
+            let call = transfer.call();
+            let mut own = [Iovec::EMPTY];
+            let memory = transfer.memory(ring, self.zeros, &mut own);
+            // SAFETY: as in `push`; the engine waits for the answer.
+            let result = unsafe { call.carry_out(fd, memory) };
+            if let Some(errno) = transfer.settled(ring, result) {
+                break errno;
+            }
+        };
+        transfer.give_back(ring);
+        errno
+    }
+
+    /// The attachment that the transfer `index` is for.
+    pub fn attachment(&self, index: u32) -> Option<u16> {
+        let transfer = self.slots.get(index as usize)?.as_ref()?;
+        Some(transfer.attachment)
     }
 
     /// The kernel's answer to the transfer `index`. When that settles it, returns it and an errno, or
@@ -92,26 +134,33 @@ impl Transfers {
     pub fn answered(
         &mut self,
         ring: &mut Ring,
+        helpers: Option<&Helpers>,
         index: u32,
         result: i32,
     ) -> Option<(Transfer, i32)> {
         let mut transfer = (*self.slots.get(index as usize)?)?;
-        let settled = if result < 0 {
-            transfer.failed(-result)
-        } else {
-            transfer.moved(ring, result as u64)
-        };
+        let settled = transfer.settled(ring, result);
         if settled.is_none() {
             self.slots[index as usize] = Some(transfer);
-            self.push(ring, index, &transfer);
+            self.push(ring, helpers, index, &transfer);
             return None;
         }
-        if let Payload::List(list) = transfer.payload {
-            ring.vectors().give_back(list);
-        }
+        transfer.give_back(ring);
         self.slots[index as usize] = None;
         self.free.push(index);
         settled.map(|errno| (transfer, errno))
+    }
+
+    /// Asks for an early answer to the transfer `index`; true when it has not begun and never will, so
+    /// that no answer comes.
+    pub fn cancel(&mut self, ring: &mut Ring, helpers: Option<&Helpers>, index: u32) -> bool {
+        match helpers {
+            Some(helpers) => helpers.withdraw(&self.reply, index),
+            None => {
+                ring.cancel_member(index);
+                false
+            }
+        }
     }
 
     /// The index of the transfer that `answer` waits for.
@@ -121,16 +170,91 @@ impl Transfers {
         self.slots.iter().position(wanted).map(|index| index as u32)
     }
 
-    fn push(&mut self, ring: &mut Ring, index: u32, transfer: &Transfer) {
-        let entry = transfer.entry(ring, self.zeros);
-        // SAFETY: payload pieces were checked to lie in the arena when the transfer was made; lists lie in
-        // the ring's vectors until the transfer is settled; zeros and metadata lie in the ring's
-        // internal arena. The engine keeps payload unchanged until the answer.
-        unsafe { ring.push_member(entry, transfer.file, index) }
+    fn push(
+        &mut self,
+        ring: &mut Ring,
+        helpers: Option<&Helpers>,
+        index: u32,
+        transfer: &Transfer,
+    ) {
+        // SAFETY, of both: payload pieces were checked to lie in the arena when the transfer was made;
+        // lists lie in the ring's vectors until the transfer is settled; zeros and metadata lie in the
+        // ring's internal arena. The engine keeps payload unchanged until the answer.
+        match (transfer.way, helpers) {
+            (Way::Ring(file), _) => {
+                let entry = transfer.entry(ring, file, self.zeros);
+                // SAFETY: see above.
+                unsafe { ring.push_member(entry, file, index) }
+            }
+            (_, Some(helpers)) => {
+                let job = transfer.job(ring, self.zeros, self.reply.clone(), index);
+                // SAFETY: see above.
+                unsafe { helpers.add(job) }
+            }
+            (way, None) => unreachable!("a transfer that goes {way:?} has helpers"),
+        }
     }
 }
 
 impl Transfer {
+    /// What the kernel's `result` means: the errno or zero if it is the end, `None` if more must follow.
+    fn settled(&mut self, ring: &mut Ring, result: i32) -> Option<i32> {
+        if result < 0 {
+            self.failed(-result)
+        } else {
+            self.moved(ring, result as u64)
+        }
+    }
+
+    fn give_back(&self, ring: &mut Ring) {
+        if let Payload::List(list) = self.payload {
+            ring.vectors().give_back(list);
+        }
+    }
+
+    /// What is left, as a system call.
+    fn call(&self) -> Call {
+        Call {
+            kind: self.kind,
+            offset_bytes: self.offset_bytes,
+            length_bytes: self.left_bytes,
+        }
+    }
+
+    /// The memory of what is left; `own` is for what is one piece.
+    fn memory<'a>(
+        &self,
+        ring: &'a mut Ring,
+        zeros: (Buffer, u64),
+        own: &'a mut [Iovec; 1],
+    ) -> &'a mut [Iovec] {
+        let (buffer, length_bytes) = match self.payload {
+            Payload::Nothing => return &mut [],
+            Payload::List(list) => return ring.vectors().pieces_mut(list),
+            Payload::Piece(buffer) => (buffer, self.left_bytes.min(KERNEL_BYTES_MAX)),
+            Payload::Zeros => (zeros.0, self.left_bytes.min(zeros.1)),
+        };
+        own[0] = Iovec::new(buffer.0 as *mut u8, length_bytes as usize);
+        own
+    }
+
+    /// What is left, for a helper.
+    fn job(&self, ring: &mut Ring, zeros: (Buffer, u64), reply: MailSender, index: u32) -> Job {
+        let owners = [ring.arena().clone(), ring.internal_arena().clone()];
+        let mut memory = [Iovec::EMPTY; STEP_SEGMENTS_MAX];
+        let mut own = [Iovec::EMPTY];
+        let pieces = self.memory(ring, zeros, &mut own);
+        memory[..pieces.len()].copy_from_slice(pieces);
+        Job {
+            call: self.call(),
+            memory,
+            pieces: pieces.len(),
+            owners,
+            reply,
+            index,
+        }
+    }
+
     /// After an error: the errno if that is the end, `None` if there is another way.
     fn failed(&mut self, errno: i32) -> Option<i32> {
         let zeroing =
@@ -165,8 +289,8 @@ impl Transfer {
         None
     }
 
-    fn entry(&self, ring: &mut Ring, zeros: (Buffer, u64)) -> squeue::Entry {
-        let file = Fd(self.file.number());
+    fn entry(&self, ring: &mut Ring, file: FileSlot, zeros: (Buffer, u64)) -> squeue::Entry {
+        let file = Fd(file.number());
         match self.payload {
             Payload::Nothing => self.entry_without_payload(file),
             Payload::Piece(buffer) => {

@@ -4,6 +4,9 @@
 //! exclusively: block devices by `O_EXCL`, which the kernel also grants to mounts, md and device mapper,
 //! files by an exclusive `flock`. Opened to be examined it is read-only and disturbs nobody.
 //!
+//! How a file's I/O reaches the kernel follows from its file system ([`IoPath`]), and a file that is cut
+//! short while it serves is noticed before anything wrong is read from it (the module `size`).
+//!
 //! Member I/O bypasses the page cache (`O_DIRECT`) where that is possible; a file on a file system
 //! without direct I/O is used through the page cache, and [`Drive::notes`] says so.
 //!
@@ -16,20 +19,27 @@
 //! as a renamed file does, the caller decides and says so by [`Drive::with_serial`].
 
 mod blocking;
+mod filesystem;
 mod open;
+mod size;
 mod sysfs;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use blocking::DriveError;
+pub use filesystem::IoPath;
 pub use open::OpenError;
+pub(crate) use size::FileSize;
 
+use crate::helpers::Helpers;
 use crate::memory::Ram;
 use crate::throttle::Throttle;
+use engine::plan::StepKind;
 use engine::policy::MemberError;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// How a drive is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +54,7 @@ pub enum Access {
 #[derive(Debug)]
 pub(crate) enum Backing {
     /// A file or block device.
-    File(OwnedFd),
+    File(Arc<OwnedFd>),
     /// Memory of this process.
     Ram(Ram),
     /// Nothing.
@@ -61,7 +71,12 @@ pub struct Drive {
     volatile_cache: bool,
     direct: bool,
     block_device: Option<sysfs::Device>,
+    io_path: IoPath,
+    /// For a regular file.
+    file_size: Option<FileSize>,
+    // In this order: the threads that may hang in closing the file are the last to let go of it.
     backing: Backing,
+    helpers: Option<Helpers>,
     throttle: Option<Throttle>,
     notes: Vec<String>,
 }
@@ -71,6 +86,20 @@ impl Drive {
     #[must_use]
     pub fn with_serial(mut self, serial: impl Into<String>) -> Drive {
         self.serial = serial.into();
+        self
+    }
+
+    /// As `self`, a file whose I/O reaches the kernel this way.
+    #[cfg(test)]
+    pub(crate) fn with_io_path(mut self, io_path: IoPath) -> Drive {
+        let Backing::File(fd) = &self.backing else {
+            panic!("{} is no file", self.name);
+        };
+        let size = FileSize::new(self.size_bytes, io_path == IoPath::Helpers);
+        self.helpers =
+            (io_path == IoPath::Helpers).then(|| Helpers::start(fd, size).expect("threads"));
+        self.file_size = Some(size);
+        self.io_path = io_path;
         self
     }
 
@@ -110,6 +139,12 @@ impl Drive {
         self.direct
     }
 
+    /// How I/O reaches the kernel.
+    #[must_use]
+    pub fn io_path(&self) -> IoPath {
+        self.io_path
+    }
+
     /// The device number `(major, minor)` of a block device.
     #[must_use]
     pub fn block_device(&self) -> Option<(u32, u32)> {
@@ -141,13 +176,37 @@ impl Drive {
         &self.backing
     }
 
+    /// The threads that do its I/O, if it has such.
+    #[inline]
+    pub(crate) fn helpers(&self) -> Option<&Helpers> {
+        self.helpers.as_ref()
+    }
+
+    /// Whether an answer counts only after [`Drive::is_alive`] has said yes. That of a member with helpers
+    /// has been looked at by them.
+    #[inline]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.file_size.is_some() && self.helpers.is_none()
+    }
+
+    /// Whether the drive has such a range and it may be used for this: the last sector of a file is never
+    /// written while it serves, because that would hide that the file has been cut.
+    #[inline]
+    pub(crate) fn allows(&self, kind: StepKind, offset_bytes: u64, length_bytes: u64) -> bool {
+        let kept_bytes = match self.file_size {
+            Some(_) if kind != StepKind::Read => u64::from(self.sector_bytes),
+            _ => 0,
+        };
+        let end = offset_bytes.checked_add(length_bytes);
+        end.is_some_and(|end| end <= self.size_bytes - kept_bytes)
+    }
+
     pub(crate) fn throttle(&self) -> Option<&Throttle> {
         self.throttle.as_ref()
     }
 
-    /// Whether the drive is still there and as large as it was. To be asked now and then: an idle
-    /// member gives no other sign, and a write into the lost part of a truncated file would not fail
-    /// but make the file grow again, with zeros where data was.
+    /// Whether the drive is still there and as large as it was. To be asked now and then, because an
+    /// idle member gives no other sign. Hangs as long as the file system does.
     ///
     /// # Errors
     ///
@@ -157,16 +216,16 @@ impl Drive {
         let Backing::File(fd) = &self.backing else {
             return Ok(());
         };
-        let size = match &self.block_device {
-            Some(device) if !device.exists() => Ok(0),
-            Some(_) => size_of_device(fd),
-            None => rustix::fs::fstat(fd).map(|stat| stat.st_size.cast_unsigned()),
+        let result = match (&self.file_size, &self.block_device) {
+            (Some(size), _) => size.check(fd),
+            (None, Some(device)) if !device.exists() => Err(ENXIO),
+            (None, _) => match size_of_device(fd) {
+                Ok(size) if size >= self.size_bytes => Ok(()),
+                Ok(_) => Err(ENXIO),
+                Err(errno) => Err(errno.raw_os_error()),
+            },
         };
-        match size {
-            Ok(size) if size >= self.size_bytes => Ok(()),
-            Ok(_) => Err(MemberError::from_errno(ENXIO)),
-            Err(errno) => Err(MemberError::from_errno(errno.raw_os_error())),
-        }
+        result.map_err(MemberError::from_errno)
     }
 }
 
@@ -187,7 +246,7 @@ pub fn serial_from(text: &str) -> String {
     }
 }
 
-/// Seeking to the end asks a block device for its capacity; a removed one answers zero or an error.
+/// Seeking to the end asks for the size; a removed block device answers zero or an error.
 fn size_of_device(fd: &OwnedFd) -> Result<u64, Errno> {
     rustix::fs::seek(fd, SeekFrom::End(0))
 }

@@ -1,9 +1,11 @@
 //! Opening members, and what can be wrong with them.
 
 use super::blocking::Aligned;
-use super::{Access, Backing, Drive, serial_from, size_of_device, sysfs};
+use super::filesystem::io_path;
+use super::{Access, Backing, Drive, FileSize, IoPath, serial_from, size_of_device, sysfs};
 use crate::arena::ArenaError;
 use crate::claimants::claimants;
+use crate::helpers::Helpers;
 use crate::memory::Ram;
 use crate::spec::{MemberSpec, Target};
 use crate::throttle::Throttle;
@@ -11,6 +13,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sector size of members that have no own.
@@ -132,7 +135,10 @@ impl Drive {
             volatile_cache: false,
             direct: true,
             block_device: None,
+            io_path: IoPath::Inline,
+            file_size: None,
             backing,
+            helpers: None,
             throttle: None,
             notes: Vec::new(),
         }
@@ -190,7 +196,10 @@ impl Drive {
             sector_bytes: own_bytes,
             direct: true,
             block_device: Some(device),
-            backing: Backing::File(fd),
+            io_path: IoPath::Ring,
+            file_size: None,
+            backing: Backing::File(Arc::new(fd)),
+            helpers: None,
             throttle: None,
             notes: Vec::new(),
         })
@@ -218,28 +227,14 @@ impl Drive {
             Some(fd) => fd,
             None => open(base).map_err(|errno| system(&name, "open", errno))?,
         };
-        let mut notes = Vec::new();
-        if access == Access::Exclusive {
-            match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => {
-                    let by = "another process, or named twice".to_owned();
-                    return Err(OpenError::InUse { name, by });
-                }
-                Err(errno) => return Err(system(&name, "lock", errno)),
-            }
-            if !direct {
-                notes.push(format!(
-                    "{name}: its file system does no direct I/O in sectors of {sector_bytes} bytes; \
-                     the page cache is used"
-                ));
-            }
-        }
         let size_bytes = rustix::fs::fstat(&fd)
             .map_err(|errno| system(&name, "measure", errno))?
             .st_size
             .cast_unsigned();
-        Ok(Drive {
+        let (io_path, file_system) =
+            io_path(&fd).map_err(|errno| system(&name, "ask for the file system of", errno))?;
+        let fd = Arc::new(fd);
+        let mut drive = Drive {
             serial: serial_from(&file_name(path)),
             name,
             size_bytes,
@@ -248,10 +243,52 @@ impl Drive {
             volatile_cache: true,
             direct,
             block_device: None,
-            backing: Backing::File(fd),
+            io_path,
+            file_size: Some(FileSize::new(size_bytes, io_path == IoPath::Helpers)),
+            backing: Backing::File(fd.clone()),
+            helpers: None,
             throttle: None,
-            notes,
-        })
+            notes: Vec::new(),
+        };
+        if access == Access::Exclusive {
+            drive.hold(&fd, file_system)?;
+        }
+        Ok(drive)
+    }
+
+    /// Takes a file for itself and gets ready to serve from it.
+    fn hold(&mut self, fd: &Arc<OwnedFd>, file_system: Option<&str>) -> Result<(), OpenError> {
+        let name = &self.name;
+        match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(OpenError::InUse {
+                    name: name.clone(),
+                    by: "another process, or named twice".to_owned(),
+                });
+            }
+            Err(errno) => return Err(system(name, "lock", errno)),
+        }
+        if !self.direct {
+            let sector_bytes = self.sector_bytes;
+            self.notes.push(format!(
+                "{name}: its file system does no direct I/O in sectors of {sector_bytes} bytes; \
+                 the page cache is used"
+            ));
+        }
+        if let (IoPath::Helpers, Some(size)) = (self.io_path, self.file_size) {
+            let kind = file_system.unwrap_or("another machine");
+            self.notes.push(format!(
+                "{name}: it is on {kind}, which may stop answering; threads of its own do its I/O"
+            ));
+            let helpers = Helpers::start(fd, size).map_err(|error| OpenError::System {
+                name: name.clone(),
+                what: "start threads for",
+                error,
+            })?;
+            self.helpers = Some(helpers);
+        }
+        Ok(())
     }
 }
 

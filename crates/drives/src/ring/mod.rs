@@ -20,6 +20,7 @@ mod vectors;
 
 pub(crate) use register::FileSlot;
 pub use setup::{RingError, RingMode, RingOptions, RingReport};
+pub(crate) use vectors::Iovec;
 
 use crate::arena::Arena;
 use engine::units::Nanos;

@@ -14,9 +14,23 @@ const CHUNKS_AT_START: usize = 4;
 /// `struct iovec`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Iovec {
+pub(crate) struct Iovec {
     address: usize,
     length: usize,
+}
+
+impl Iovec {
+    pub const EMPTY: Iovec = Iovec {
+        address: 0,
+        length: 0,
+    };
+
+    pub fn new(address: *mut u8, length: usize) -> Iovec {
+        Iovec {
+            address: address as usize,
+            length,
+        }
+    }
 }
 
 /// `struct msghdr` of 64-bit Linux.
@@ -56,10 +70,7 @@ struct Vector {
 }
 
 const EMPTY: Vector = Vector {
-    iovecs: [Iovec {
-        address: 0,
-        length: 0,
-    }; STEP_SEGMENTS_MAX],
+    iovecs: [Iovec::EMPTY; STEP_SEGMENTS_MAX],
     first: 0,
     count: 0,
     message: NO_MESSAGE,
@@ -150,6 +161,12 @@ impl Vectors {
         let vector = self.at(index);
         let left = &vector.iovecs[vector.first..vector.count];
         (left.as_ptr().cast(), left.len() as u32)
+    }
+
+    /// The pieces that are left, for whoever passes their address on.
+    pub fn pieces_mut(&mut self, index: u32) -> &mut [Iovec] {
+        let vector = self.at_mut(index);
+        &mut vector.iovecs[vector.first..vector.count]
     }
 
     /// Prepares the list as a message to a socket and returns the header's address.

@@ -3,8 +3,9 @@
 //! Every attachment has its own slot and its own entry in the ring's file table until its last I/O is
 //! answered, so that the rest of a half-done write can never reach the drive that replaced it.
 
-use crate::drive::{Backing, Drive};
-use crate::ring::{FileSlot, Ring};
+use crate::drive::{Backing, Drive, IoPath};
+use crate::ring::Ring;
+use crate::transfer::Way;
 use engine::units::MemberId;
 use std::sync::Arc;
 
@@ -24,10 +25,14 @@ pub(super) enum Serving {
 pub(super) struct Attachment {
     pub drive: Arc<Drive>,
     /// For files and block devices.
-    pub file: Option<FileSlot>,
-    /// I/O not answered yet.
+    pub way: Option<Way>,
+    /// I/O not answered yet, and one for a size that has to be looked at.
     in_flight: u32,
     detached: bool,
+    /// Its answers count only when the file's size has been looked at.
+    guarded: bool,
+    /// There are such answers.
+    suspected: bool,
 }
 
 /// All drives of a world.
@@ -38,6 +43,8 @@ pub(super) struct Attachments {
     /// The attachment of every member, also of those served without one.
     index_of: [Option<u16>; 256],
     slots: Vec<Option<Attachment>>,
+    /// Those with answers that do not count yet.
+    suspects: Vec<u16>,
 }
 
 impl Attachments {
@@ -46,6 +53,7 @@ impl Attachments {
             members: [Serving::Absent; 256],
             index_of: [None; 256],
             slots: Vec::with_capacity(256),
+            suspects: Vec::with_capacity(256),
         }
     }
 
@@ -86,12 +94,18 @@ impl Attachments {
             Serving::Drive(index as u16)
         };
         self.index_of[usize::from(member.0)] = Some(index as u16);
-        let file = drive.fd().map(|fd| ring.open_file(fd));
+        let way = drive.fd().map(|fd| match drive.io_path() {
+            IoPath::Ring => Way::Ring(ring.open_file(fd)),
+            IoPath::Inline => Way::Inline,
+            IoPath::Helpers => Way::Helpers,
+        });
         self.slots[index] = Some(Attachment {
+            guarded: drive.is_guarded(),
             drive,
-            file,
+            way,
             in_flight: 0,
             detached: false,
+            suspected: false,
         });
     }
 
@@ -119,10 +133,32 @@ impl Attachments {
         }
     }
 
+    /// An answer of the attachment says success. True when that counts only after the drive has been
+    /// asked whether it [is alive](Drive::is_alive); the attachment stays until then.
+    #[inline]
+    pub fn suspect(&mut self, index: u16) -> bool {
+        let attachment = self.at_mut(index);
+        if attachment.guarded && !attachment.suspected {
+            attachment.suspected = true;
+            attachment.in_flight += 1;
+            self.suspects.push(index);
+            return true;
+        }
+        attachment.guarded
+    }
+
+    /// An attachment whose drive is to be asked; after that it has [ended](Attachments::ended) once more.
+    #[inline]
+    pub fn next_suspect(&mut self) -> Option<u16> {
+        let index = self.suspects.pop()?;
+        self.at_mut(index).suspected = false;
+        Some(index)
+    }
+
     fn close_if_done(&mut self, index: u16, ring: &mut Ring) {
         let attachment = self.at_mut(index);
         if attachment.in_flight == 0 {
-            if let Some(file) = attachment.file {
+            if let Some(Way::Ring(file)) = attachment.way {
                 ring.close_file(file);
             }
             self.slots[usize::from(index)] = None;

@@ -73,24 +73,24 @@ impl<P: Port> RingWorld<P> {
             return true;
         }
         let kind = StepKind::Write { fua: true };
-        let file = match (drive.backing(), attachment.file) {
-            (Backing::File(_), Some(file)) => Some(file),
+        let way = match (drive.backing(), attachment.way) {
+            (Backing::File(_), Some(way)) => Some(way),
             (Backing::Ram(ram), _) => {
                 ram.write(offset_bytes, bytes);
                 None
             }
             _ => None,
         };
-        let memory = file.and_then(|_| self.metadata.pool.allocate(length_bytes));
-        if file.is_some() && memory.is_none() {
+        let memory = way.and_then(|_| self.metadata.pool.allocate(length_bytes));
+        if way.is_some() && memory.is_none() {
             return false;
         }
         let finish = drive.throttle().map_or(Nanos(0), |throttle| {
             throttle.admit(super::clock(), kind, length_bytes)
         });
         let sector_bytes = drive.sector_bytes();
-        self.attachments.started(index);
-        let (Some(file), Some(memory)) = (file, memory) else {
+        let (Some(way), Some(memory)) = (way, memory) else {
+            self.attachments.started(index);
             self.settle(answer, index, finish, 0);
             return true;
         };
@@ -98,7 +98,7 @@ impl<P: Port> RingWorld<P> {
         let transfer = Transfer {
             answer,
             attachment: index,
-            file,
+            way,
             sector_bytes,
             kind,
             payload: Payload::Piece(memory),
@@ -107,18 +107,17 @@ impl<P: Port> RingWorld<P> {
             finish,
             memory: Some(memory),
         };
-        self.transfers.start(&mut self.ring, transfer);
+        self.launch(transfer);
         true
     }
 }
 
-/// Whether a range is whole sectors on the drive, and fits into the memory for metadata.
+/// Whether a range is whole sectors on the drive that may be written, and fits into the memory for metadata.
 fn is_whole(drive: &Drive, offset_bytes: u64, length_bytes: u64) -> bool {
     let sector_bytes = u64::from(drive.sector_bytes());
-    let end = offset_bytes.checked_add(length_bytes);
     length_bytes > 0
         && length_bytes <= RECORD_BYTES_MAX
         && offset_bytes.is_multiple_of(sector_bytes)
         && length_bytes.is_multiple_of(sector_bytes)
-        && end.is_some_and(|end| end <= drive.size_bytes())
+        && drive.allows(StepKind::Write { fua: true }, offset_bytes, length_bytes)
 }

@@ -26,7 +26,7 @@ use crate::port::Port;
 use crate::ring::{
     CLASS_INTERNAL, CLASS_MEMBER, Completed, Ring, RingError, RingOptions, RingReport,
 };
-use crate::transfer::{GONE, MISUSE, Payload, Transfer, Transfers};
+use crate::transfer::{GONE, MISUSE, Payload, Transfer, Transfers, Way};
 use attach::{Attachments, Serving};
 use engine::control::message::Message;
 use engine::control::record::Record;
@@ -137,7 +137,7 @@ impl<P: Port> RingWorld<P> {
         let pool = Pool::new(internal.clone(), ZEROS_BYTES..ZEROS_BYTES + METADATA_BYTES);
         Ok(RingWorld {
             ring: Ring::new(options.ring, options.arena, internal)?,
-            transfers: Transfers::new(TRANSFERS, zeros),
+            transfers: Transfers::new(TRANSFERS, zeros, options.mailbox.sender()),
             attachments: Attachments::new(),
             metadata: Metadata::new(pool),
             held: HeldAnswers::with_capacity(TRANSFERS),
@@ -179,6 +179,7 @@ impl<P: Port> RingWorld<P> {
             Mail::Engine(message) => inputs.push(Input::Message(message)),
             Mail::Attach(member, drive) => self.attach(member, drive),
             Mail::Detach(member) => self.detach(member),
+            Mail::Moved(moved) => self.member_answered(moved.index, moved.result),
             Mail::Port(letter) => self.port.mail(letter),
         }
     }
@@ -187,20 +188,19 @@ impl<P: Port> RingWorld<P> {
     fn io_to_drive(&mut self, index: u16, io: Io, memory: impl Iterator<Item = Segment>) {
         let attachment = self.attachments.at(index);
         let drive = &attachment.drive;
-        let end = io.offset_bytes.checked_add(io.length_bytes);
-        if end.is_none_or(|end| end > drive.size_bytes()) {
+        if !drive.allows(io.kind, io.offset_bytes, io.length_bytes) {
             return self.answer(Answer::Done(io.token), MISUSE);
         }
         let finish = match drive.throttle() {
             Some(throttle) => throttle.admit(clock(), io.kind, io.length_bytes),
             None => Nanos(0),
         };
-        let errno = match (drive.backing(), attachment.file) {
-            (Backing::File(_), Some(file)) => {
+        let errno = match (drive.backing(), attachment.way) {
+            (Backing::File(_), Some(way)) => {
                 let transfer = Transfer {
                     answer: Answer::Done(io.token),
                     attachment: index,
-                    file,
+                    way,
                     sector_bytes: drive.sector_bytes(),
                     kind: io.kind,
                     payload: Payload::Nothing,
@@ -218,14 +218,29 @@ impl<P: Port> RingWorld<P> {
         self.settle(Answer::Done(io.token), index, finish, errno);
     }
 
-    /// Adds the payload to a transfer and hands it to the ring.
+    /// Adds the payload to a transfer and sends it on its way.
     fn start(&mut self, mut transfer: Transfer, memory: impl Iterator<Item = Segment>) {
         match gather(&mut self.ring, &transfer, memory) {
             Ok(payload) => transfer.payload = payload,
             Err(errno) => return self.answer(transfer.answer, errno),
         }
-        self.attachments.started(transfer.attachment);
-        self.transfers.start(&mut self.ring, transfer);
+        self.launch(transfer);
+    }
+
+    /// Sends a transfer on its way.
+    fn launch(&mut self, transfer: Transfer) {
+        let index = transfer.attachment;
+        self.attachments.started(index);
+        let drive = &self.attachments.at(index).drive;
+        match (transfer.way, drive.fd()) {
+            (Way::Inline, Some(fd)) => {
+                let errno = self.transfers.carry_out(&mut self.ring, fd, transfer);
+                self.transfer_ended(transfer, errno);
+            }
+            _ => self
+                .transfers
+                .start(&mut self.ring, drive.helpers(), transfer),
+        }
     }
 
     /// An I/O has ended; its answer is due at `finish`, errors at once.
@@ -233,8 +248,27 @@ impl<P: Port> RingWorld<P> {
         if finish > Nanos(0) && errno == 0 {
             self.held.push(finish, answer, attachment);
         } else {
-            self.attachments.ended(attachment, &mut self.ring);
+            self.conclude(answer, attachment, errno);
+        }
+    }
+
+    /// An I/O's answer is due.
+    fn conclude(&mut self, answer: Answer, attachment: u16, errno: i32) {
+        if errno == 0 && self.attachments.suspect(attachment) {
+            self.ready.push_suspect(answer, attachment);
+        } else {
             self.answer(answer, errno);
+        }
+        self.attachments.ended(attachment, &mut self.ring);
+    }
+
+    /// Looks whether the files that have answered are still as long as they were.
+    fn verify_files(&mut self) {
+        while let Some(index) = self.attachments.next_suspect() {
+            if let Err(error) = self.attachments.at(index).drive.is_alive() {
+                self.ready.fail(index, error.errno);
+            }
+            self.attachments.ended(index, &mut self.ring);
         }
     }
 
@@ -249,21 +283,40 @@ impl<P: Port> RingWorld<P> {
             if let Some(throttle) = self.attachments.at(held.attachment).drive.throttle() {
                 throttle.delivered(now, held.finish);
             }
-            self.attachments.ended(held.attachment, &mut self.ring);
-            self.answer(held.answer, 0);
+            self.conclude(held.answer, held.attachment, 0);
         }
     }
 
+    /// The ring or a helper has answered.
     fn member_answered(&mut self, index: u32, result: i32) {
-        let answered = self.transfers.answered(&mut self.ring, index, result);
-        let Some((transfer, errno)) = answered else {
+        let Some(attachment) = self.transfers.attachment(index) else {
             return;
         };
+        let helpers = self.attachments.at(attachment).drive.helpers();
+        let answered = self
+            .transfers
+            .answered(&mut self.ring, helpers, index, result);
+        if let Some((transfer, errno)) = answered {
+            self.transfer_ended(transfer, errno);
+        }
+    }
+
+    fn transfer_ended(&mut self, transfer: Transfer, errno: i32) {
+        self.settle(transfer.answer, transfer.attachment, transfer.finish, errno);
         if let Some(memory) = transfer.memory {
             self.metadata.free(memory);
             self.write_waiting_metadata();
         }
-        self.settle(transfer.answer, transfer.attachment, transfer.finish, errno);
+    }
+
+    fn cancel_transfer(&mut self, index: u32) {
+        let Some(attachment) = self.transfers.attachment(index) else {
+            return;
+        };
+        let helpers = self.attachments.at(attachment).drive.helpers();
+        if self.transfers.cancel(&mut self.ring, helpers, index) {
+            self.member_answered(index, -ECANCELED);
+        }
     }
 
     fn reap_ring(&mut self, inputs: &mut Vec<Input>) {
@@ -309,6 +362,7 @@ impl<P: Port> World for RingWorld<P> {
         if !self.held.is_empty() {
             self.release_held(clock());
         }
+        self.verify_files();
         self.ready.give(inputs, REAP_MAX);
         let now = if P::TIMED { clock() } else { Nanos(0) };
         self.port.poll(now, &mut self.ring, inputs);
@@ -332,7 +386,7 @@ impl<P: Port> World for RingWorld<P> {
             self.attachments.ended(held.attachment, &mut self.ring);
             self.answer(held.answer, ECANCELED);
         } else if let Some(index) = self.transfers.find(Answer::Done(token)) {
-            self.ring.cancel_member(index);
+            self.cancel_transfer(index);
         }
     }
 

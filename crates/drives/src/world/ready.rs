@@ -12,7 +12,12 @@ use engine::world::Input;
 struct Ready {
     answer: Answer,
     errno: i32,
+    /// Of the attachment that has answered, if it is still to be asked whether that counts.
+    suspect: u16,
 }
+
+/// Not waiting for anything.
+const NOBODY: u16 = u16::MAX;
 
 /// See the module's prose.
 #[derive(Debug)]
@@ -33,7 +38,33 @@ impl ReadyAnswers {
 
     #[inline]
     pub fn push(&mut self, answer: Answer, errno: i32) {
-        self.filling.push(Ready { answer, errno });
+        self.filling.push(Ready {
+            answer,
+            errno,
+            suspect: NOBODY,
+        });
+    }
+
+    /// Adds a success that counts unless [`ReadyAnswers::fail`] is called before it is given.
+    #[inline]
+    pub fn push_suspect(&mut self, answer: Answer, attachment: u16) {
+        self.filling.push(Ready {
+            answer,
+            errno: 0,
+            suspect: attachment,
+        });
+    }
+
+    /// What the attachment has answered, and has not been given yet, does not count.
+    #[cold]
+    pub fn fail(&mut self, attachment: u16, errno: i32) {
+        let waiting = self
+            .filling
+            .iter_mut()
+            .chain(&mut self.reading[self.read..]);
+        waiting
+            .filter(|ready| ready.suspect == attachment)
+            .for_each(|ready| ready.errno = errno);
     }
 
     #[inline]

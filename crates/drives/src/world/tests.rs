@@ -1,5 +1,5 @@
 use super::*;
-use crate::drive::Access;
+use crate::drive::{Access, IoPath};
 use crate::ring::RingMode;
 use engine::plan::{Plan, Step, StepKind};
 use engine::policy::{ErrorClass, MemberError};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 mod files;
 mod ports;
 mod throttled;
+mod ways;
 
 fn drive(text: impl AsRef<Path>) -> Arc<Drive> {
     let spec = text.as_ref().to_str().unwrap().parse().unwrap();
@@ -297,12 +298,14 @@ fn a_loop_device_does_everything() {
 
 #[test]
 fn a_file_in_memory_does_everything() {
-    // tmpfs cannot zero a range, so this is the way of writing zeros.
+    // tmpfs cannot zero a range, so this is the way of writing zeros; and it is served inline.
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         println!("skipped: no /dev/shm");
         return;
     };
-    check_member(&mut world([drive(image(folder.path(), "d0.img", 1 << 20))]));
+    let drive = drive(image(folder.path(), "d0.img", 1 << 20));
+    assert_eq!(drive.io_path(), IoPath::Inline);
+    check_member(&mut world([drive]));
 }
 
 #[test]

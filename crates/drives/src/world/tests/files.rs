@@ -3,47 +3,6 @@
 use super::*;
 
 #[test]
-fn reads_past_a_truncation_say_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = image(folder.path(), "d0.img", 1 << 20);
-    let mut world = world([drive(&path)]);
-    let shrink = |size| {
-        std::fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(size)
-            .unwrap();
-    };
-    shrink(1 << 19);
-    start(&mut world, 1, (0, StepKind::Read, 1 << 19), &[(0, 4096)]);
-    assert_eq!(fail(&mut world, 1).class, ErrorClass::Gone);
-    // Half of it is still there; a short read must not pass for a whole one.
-    start(
-        &mut world,
-        2,
-        (0, StepKind::Read, (1 << 19) - 4096),
-        &[(0, 4096), (65_536, 4096)],
-    );
-    assert_eq!(fail(&mut world, 2).class, ErrorClass::Gone);
-    start(
-        &mut world,
-        3,
-        (0, StepKind::Read, (1 << 19) - 4096),
-        &[(0, 4096)],
-    );
-    succeed(&mut world, 3);
-    shrink((1 << 19) - 100);
-    start(
-        &mut world,
-        4,
-        (0, StepKind::Read, (1 << 19) - 4096),
-        &[(0, 4096)],
-    );
-    assert_eq!(fail(&mut world, 4).class, ErrorClass::Gone);
-}
-
-#[test]
 fn a_replaced_drive_gets_none_of_the_old_ones_writes() {
     let folder = tempfile::tempdir().unwrap();
     let old = drive(image(folder.path(), "old.img", 1 << 20));

@@ -1,0 +1,252 @@
+//! Threads that do the I/O of one member whose system calls may hang.
+//!
+//! Which members these are is said in [`crate::drive::IoPath`]. All shards put their I/O into the
+//! member's one queue; [`HELPERS`] threads take it from there, each carries out one system call at a
+//! time, and the answer goes back as a letter to the shard that asked. When the calls hang, so do these
+//! threads and nothing else: what is still in the queue can be withdrawn at the member's deadline.
+//!
+//! A job keeps the memory that its call touches alive, and the threads the file, so that neither goes
+//! away under a call that hangs while its shard, or the whole array, ends. They also close the file, which
+//! may hang too.
+//!
+//! Putting a job into the queue takes a lock, unlike anything else on the data path. It is held for a
+//! few instructions, never during a call, and a file of this kind is slow in comparison.
+
+use crate::arena::Arena;
+use crate::calls::Call;
+use crate::drive::FileSize;
+use crate::mailbox::{Mail, MailSender};
+use crate::ring::Iovec;
+use engine::limits::STEP_SEGMENTS_MAX;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads of one member: enough I/O at a time to hide a network's latency, few enough to be had for
+/// every member.
+const HELPERS: usize = 8;
+/// Jobs that fit without growing.
+const ROOM: usize = 1024;
+
+/// A call's result on its way back to the shard that wanted it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    pub(crate) index: u32,
+    pub(crate) result: i32,
+}
+
+/// One call for a member.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub call: Call,
+    pub memory: [Iovec; STEP_SEGMENTS_MAX],
+    /// How many of `memory` are meant.
+    pub pieces: usize,
+    /// Whose memory that is.
+    pub owners: [Arc<Arena>; 2],
+    /// Who gets the answer.
+    pub reply: MailSender,
+    /// What it is called there.
+    pub index: u32,
+}
+
+#[derive(Debug)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+/// The threads of one member; they end when this is dropped and their last calls have returned.
+#[derive(Debug)]
+pub(crate) struct Helpers {
+    queue: Arc<Queue>,
+}
+
+impl Helpers {
+    /// Starts them for a file of a known size.
+    ///
+    /// # Errors
+    ///
+    /// The system starts no more threads.
+    pub fn start(fd: &Arc<OwnedFd>, size: FileSize) -> std::io::Result<Helpers> {
+        let queue = Arc::new(Queue {
+            state: Mutex::new(State {
+                jobs: VecDeque::with_capacity(ROOM),
+                closed: false,
+            }),
+            changed: Condvar::new(),
+        });
+        // Dropped on failure, which ends those that have been started.
+        let helpers = Helpers { queue };
+        for _ in 0..HELPERS {
+            let (queue, fd) = (helpers.queue.clone(), fd.clone());
+            let thread = std::thread::Builder::new().name("member-io".to_owned());
+            thread.spawn(move || serve(&queue, &fd, size))?;
+        }
+        Ok(helpers)
+    }
+
+    /// Adds a job; it is answered by [`Mail::Moved`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Call::carry_out`] for the job's memory, which lies in its owners, until it is answered.
+    pub unsafe fn add(&self, job: Job) {
+        self.queue.hold().jobs.push_back(job);
+        self.queue.changed.notify_one();
+    }
+
+    /// Takes a job out again, if no thread has taken it yet. It is not answered then.
+    pub fn withdraw(&self, reply: &MailSender, index: u32) -> bool {
+        let mut state = self.queue.hold();
+        let wanted = |job: &Job| job.index == index && job.reply.is_same(reply);
+        let found = state.jobs.iter().position(wanted);
+        found.is_some_and(|at| state.jobs.remove(at).is_some())
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.queue.hold().closed = true;
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn hold(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job; nothing when all are done and there will be none.
+    fn take(&self) -> Option<Job> {
+        let mut state = self.hold();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
+    // As for data threads: the kernel must not wait for this thread's I/O to get memory for it.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    while let Some(job) = queue.take() {
+        let Job {
+            call,
+            mut memory,
+            pieces,
+            owners,
+            reply,
+            index,
+        } = job;
+        // SAFETY: whoever added the job vouched for its memory until the answer, and keeps us from
+        // losing it by `owners`.
+        let mut result = unsafe { call.carry_out(fd.as_fd(), &mut memory[..pieces]) };
+        drop(owners);
+        if result >= 0
+            && let Err(errno) = size.check(fd)
+        {
+            result = -errno;
+        }
+        reply.send(Mail::Moved(Moved { index, result }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::ArenaOptions;
+    use crate::mailbox::Mailbox;
+    use engine::plan::StepKind;
+    use std::time::{Duration, Instant};
+
+    fn answers(mailbox: &mut Mailbox, count: usize) -> Vec<Moved> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut answers = Vec::new();
+        while answers.len() < count {
+            match mailbox.receive() {
+                Some(Mail::Moved(moved)) => answers.push(moved),
+                Some(other) => panic!("unexpected {other:?}"),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+            assert!(Instant::now() < deadline, "only {answers:?}");
+        }
+        answers
+    }
+
+    #[test]
+    fn calls_that_hang_are_waited_for_and_those_behind_them_can_be_withdrawn() {
+        // Reading an empty pipe hangs.
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let helpers = Helpers::start(&Arc::new(reader), FileSize::new(0, true)).unwrap();
+        let options = ArenaOptions {
+            length_bytes: 1 << 16,
+            prefault: false,
+            lock: false,
+        };
+        let arena = Arena::new(options).unwrap();
+        let mut mailbox = Mailbox::new().unwrap();
+        let job = |index: u32| {
+            let mut memory = [Iovec::EMPTY; STEP_SEGMENTS_MAX];
+            let buffer = arena.start().at(index * 512);
+            memory[0] = Iovec::new(arena.pointer(buffer, 512), 512);
+            Job {
+                call: Call {
+                    kind: StepKind::Read,
+                    // Wherever the pipe is.
+                    offset_bytes: u64::MAX,
+                    length_bytes: 512,
+                },
+                memory,
+                pieces: 1,
+                owners: [arena.clone(), arena.clone()],
+                reply: mailbox.sender(),
+                index,
+            }
+        };
+        let all = HELPERS as u32 + 2;
+        for index in 0..all {
+            // SAFETY: the memory lies in the arena, in a place of its own for each job.
+            unsafe { helpers.add(job(index)) };
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while helpers.queue.hold().jobs.len() > 2 {
+            assert!(Instant::now() < deadline, "the threads take no jobs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let other = Mailbox::new().unwrap();
+        assert!(
+            !helpers.withdraw(&other.sender(), all - 1),
+            "another shard's"
+        );
+        assert!(helpers.withdraw(&mailbox.sender(), all - 1));
+        assert!(!helpers.withdraw(&mailbox.sender(), all - 1), "gone");
+        assert!(!helpers.withdraw(&mailbox.sender(), 0), "begun");
+        assert!(!mailbox.has_mail());
+        // What has begun, and what waits, is done although nobody can add more.
+        drop(helpers);
+        for _ in 1..all {
+            rustix::io::write(&writer, &[5; 512]).unwrap();
+            assert_eq!(answers(&mut mailbox, 1)[0].result, 512);
+        }
+        // The threads end and close the file: nobody can read what is written any more.
+        while rustix::io::write(&writer, &[5]) != Err(rustix::io::Errno::PIPE) {
+            assert!(Instant::now() < deadline, "the file stays open");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
