@@ -51,7 +51,6 @@ fn a_file_that_is_cut_short_is_a_failed_member() {
             .start();
         let mut ledger = ledger(&server, 1);
         ledger.fill(&mut server.client("data"));
-        // Writes would make the file long again, with zeros for what was cut off.
         let load = ledger.load(server.clients("data", 2), Mix::Reads);
         load.wait_for(100, 30);
         bed.set_length(1, MIB);
@@ -69,6 +68,105 @@ fn a_file_that_is_cut_short_is_a_failed_member() {
         server.order(&["scrub", "data", "--wait"]).ok();
         server.stop();
     }
+}
+
+/// Writes make the file grow again, with zeros for what was cut off; they must never be read.
+#[test]
+fn a_file_that_is_cut_under_writes_gives_no_wrong_byte() {
+    const ROUNDS: u64 = 3;
+    let folders = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        for (level, members) in [(1, 2), (5, 3), (10, 4)] {
+            for round in 0..ROUNDS {
+                let bed = Bed::within(folder, members, 24 * MIB);
+                let drives = bed.first(members);
+                bed.create("data", level, drives, &[]);
+                let server = bed.serve(drives).option(&["--shards", "2"]).start();
+                let mut ledger = ledger(&server, 40 + round);
+                ledger.fill(&mut server.client("data"));
+                // Each read is compared with what was written.
+                let load = ledger.load(server.clients("data", 3), Mix::Everything);
+                load.wait_for(50 + 37 * round, 30);
+                bed.set_length(1, round * 5 * MIB);
+                load.wait_for(100, 30);
+                server.wait_event("failure-recorded", "d1", 10);
+                load.wait_for(100, 30);
+                let mut ledger = load.stop();
+                server.verify("data", &mut ledger);
+                server.stop();
+                let left = [&drives[..1], &drives[2..]].concat();
+                let server = bed.serve(&left).start();
+                assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
+                server.verify("data", &mut ledger);
+                server.stop();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
+    if !has_fuse("a_file_whose_file_system_hangs_is_failed_at_its_deadline") {
+        return;
+    }
+    for (level, members) in [(1, 2), (5, 3)] {
+        let (bed, faulty) = with_faulty(members, 1, 48 * MIB);
+        let drives = specs(&bed, members);
+        bed.create("data", level, &drives, &[]);
+        let server = bed
+            .serve(&drives)
+            .option(&["--deadline", "2", "--shards", "2"])
+            .start();
+        assert!(server.words().contains("is on FUSE"), "{}", server.words());
+        server.wait_optimal(60);
+        let mut ledger = ledger(&server, 50);
+        ledger.fill(&mut server.client("data"));
+        let load = ledger.load(server.clients("data", 2), Mix::Small);
+        load.wait_for(100, 30);
+        let since = Instant::now();
+        faulty.freeze(true);
+        server.wait_event("member-overdue", "faulty1", 10);
+        server.wait_event("failure-recorded", "faulty1", 10);
+        let took = since.elapsed();
+        assert!(took < Duration::from_secs(8), "it took {took:?}");
+        // I/O that the file system holds waits for it; all other I/O goes on, and so do orders.
+        let mut other = server.client("data");
+        let free = other.size_bytes - 4096;
+        for _ in 0..50 {
+            assert!(other.read(free, 4096).is_ok());
+        }
+        assert_eq!(server.volume_state(0), "degraded");
+        server.wait_event("member-silent", "faulty1", 20);
+        faulty.freeze(false);
+        server.wait_event("member-answers", "faulty1", 20);
+        load.wait_for(100, 30);
+        let mut ledger = load.stop();
+        server.verify("data", &mut ledger);
+        server.stop();
+        let server = bed.serve(&drives).start();
+        assert_eq!(server.at_start["volumes"][0]["state"], "degraded", "stale");
+        server.verify("data", &mut ledger);
+        server.stop();
+    }
+}
+
+#[test]
+fn an_idle_file_whose_file_system_hangs_is_told_of_and_kept() {
+    if !has_fuse("an_idle_file_whose_file_system_hangs_is_told_of_and_kept") {
+        return;
+    }
+    let (bed, faulty) = with_faulty(3, 1, 48 * MIB);
+    let drives = specs(&bed, 3);
+    bed.create("data", 5, &drives, &[]);
+    let server = bed.serve(&drives).start();
+    server.wait_optimal(60);
+    faulty.freeze(true);
+    server.wait_event("member-silent", "faulty1", 20);
+    assert_eq!(server.volume_state(0), "optimal");
+    faulty.freeze(false);
+    server.wait_event("member-answers", "faulty1", 20);
+    assert_eq!(server.count_events("member-failed"), 0);
+    server.stop();
 }
 
 /// Three drives of which the second is a block device that can be made to fail.

@@ -10,9 +10,10 @@
 //!   data thread. Where the system swaps such files out, the data thread waits for the swap drive.
 //! - **Helpers**, threads of the member's own, for file systems behind which another process or machine
 //!   answers. When that stops answering, a system call hangs and cannot be taken back. In the ring it
-//!   would hang the data thread while it submits (FUSE claims not to block, and then does), or, handed to
-//!   a kernel thread, would take from all other members of the thread the kernel threads that flush and
-//!   zero them. Helpers hang alone.
+//!   hangs the data thread while it submits (FUSE claims not to block, and then does). Handed to the
+//!   kernel's own threads (`IOSQE_ASYNC`) every I/O in flight takes one, 2000 hung reads 2000 of them,
+//!   and keeps its payload memory for as long as it hangs. With helpers a few calls hang; what waits
+//!   behind them is withdrawn at the deadline.
 //!
 //! A file system that is not listed is taken for a local one.
 

@@ -2,8 +2,7 @@
 //!
 //! A drive keeps its size; a file can be cut by anybody who may write to it. Reading behind the cut is
 //! noticed, because nothing comes. But the next write behind the cut makes the file grow again, and then
-//! what lies between reads as zeros without an error. No file system lets a program forbid this (a lease
-//! gives a moment's notice, to whoever cuts and to whoever just looks alike).
+//! what lies between reads as zeros without an error. No file system lets a program forbid this.
 //!
 //! So no answer of a file counts before the file's size has been looked at, *after* the I/O. This
 //! is sound by two facts. A cut shortens the size first and takes the content away then, so content that

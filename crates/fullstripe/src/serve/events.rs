@@ -1,6 +1,7 @@
 //! Events in words and as data: what the log, the hook and the API tell.
 
 use super::status::{DriveName, job_name};
+use super::watch::Notice;
 use engine::control::message::Refused;
 use engine::event::Event;
 use engine::policy::ErrorClass;
@@ -52,16 +53,7 @@ impl Names<'_> {
 /// Puts an event into words; answers to commands are not told here.
 #[must_use]
 pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
-    let mut told = Told {
-        time_s: std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
-        kind: String::new(),
-        volume: None,
-        member: None,
-        text: String::new(),
-        warning: false,
-    };
+    let mut told = Told::now();
     match *event {
         Event::MemberFailed {
             member,
@@ -209,7 +201,39 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
     told.volume = Some(name);
 }
 
+/// Puts into words what was noticed about a drive.
+#[must_use]
+pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told {
+    let mut told = Told::now();
+    let name = names.member(member);
+    match notice {
+        Notice::Silent => told.set(
+            "member-silent",
+            format!("{name} does not say whether it is still there; its next I/O may hang"),
+            true,
+        ),
+        Notice::AnswersAgain => {
+            told.set("member-answers", format!("{name} answers again"), false);
+        }
+    }
+    told.member = Some(name);
+    told
+}
+
 impl Told {
+    fn now() -> Told {
+        Told {
+            time_s: std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            kind: String::new(),
+            volume: None,
+            member: None,
+            text: String::new(),
+            warning: false,
+        }
+    }
+
     fn set(&mut self, kind: &str, text: String, warning: bool) {
         kind.clone_into(&mut self.kind);
         self.text = text;

@@ -12,6 +12,7 @@ pub mod runtime;
 mod scratch;
 mod snapshot;
 pub mod status;
+mod watch;
 
 use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;

@@ -1,9 +1,10 @@
-//! The running array: one thread per shard, a thread that hears events, a watch on idle drives, and a
-//! handle through which the API orders things.
+//! The running array: one thread per shard, a thread that hears events, a watch on idle drives
+//! ([`super::watch`]), and a handle through which the API orders things.
 
-use super::events::{Names, NotDone, Told, tell};
+use super::events::{Names, NotDone, Told, tell, tell_notice};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
+use super::watch::{self, Notice};
 use crate::container::assemble::Container;
 use crate::container::persist::{Identity, Persister};
 use anyhow::{Context, Result, anyhow, bail};
@@ -44,10 +45,16 @@ pub struct RunOptions {
 
 /// How often a snapshot is taken.
 const SNAPSHOT_EVERY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
-/// How often idle drives are looked at.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait for the answer to a command.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the listener hears.
+enum News {
+    /// From the engine.
+    Engine(Event),
+    /// From the watch.
+    Watch(MemberId, Notice),
+}
 
 /// What the threads share.
 pub struct Shared {
@@ -140,9 +147,10 @@ impl Runtime {
             threads.push(thread.spawn(move || run_shard(start, &shared, &ready))?);
         }
         drop(ready);
-        drop(events);
         spawn_listener(shared.clone(), heard, told)?;
-        spawn_watch(shared.clone())?;
+        watch::start(shared.clone(), move |member, notice| {
+            let _ = events.send(News::Watch(member, notice));
+        })?;
         let runtime = Runtime { shared, threads };
         for _ in 0..shards {
             if started.recv().is_err() {
@@ -239,6 +247,26 @@ impl Shared {
         result
             .map_err(|_| NotDone::NoAnswer)?
             .map_err(NotDone::Refused)
+    }
+
+    /// Every drive by its number; nothing where one has been let go of.
+    #[must_use]
+    pub fn drives(&self) -> Vec<Option<Arc<Drive>>> {
+        lock(&self.drives).clone()
+    }
+
+    /// Says on standard error which updates of the metadata could not be made. Each is a bug: what is on
+    /// the drives is older than what the engine knows.
+    pub fn say_problems(&self) {
+        for problem in lock(&self.persister).take_problems() {
+            eprintln!("fullstripe: {problem}");
+        }
+    }
+
+    /// Whether the array has ended.
+    #[must_use]
+    pub fn has_quit(&self) -> bool {
+        self.quit.load(Ordering::Relaxed)
     }
 
     /// Delivers a letter to every shard's port.
@@ -356,7 +384,7 @@ struct ShardStart<P> {
     options: RunOptions,
     record: Record,
     mailbox: Mailbox,
-    events: Sender<Event>,
+    events: Sender<News>,
     memory: MemoryShare,
     make_port: MakePort<P>,
 }
@@ -394,7 +422,7 @@ fn run_shard<P: Port>(
         encoder,
         on_event: Box::new(move |event| {
             // The listener outlives every data thread.
-            let _ = events.send(event);
+            let _ = events.send(News::Engine(event));
         }),
     })?;
     for (at, drive) in lock(&shared.drives).iter().enumerate() {
@@ -428,14 +456,14 @@ fn run_shard<P: Port>(
 /// Hears events: answers commands, tells people, notices the end.
 fn spawn_listener(
     shared: Arc<Shared>,
-    heard: Receiver<Event>,
+    heard: Receiver<News>,
     told: impl Fn(Told) + Send + 'static,
 ) -> Result<()> {
     std::thread::Builder::new()
         .name("events".to_owned())
         .spawn(move || {
-            for event in heard {
-                if let Event::Answered { ticket, result } = event {
+            for news in heard {
+                if let News::Engine(Event::Answered { ticket, result }) = news {
                     if let Some(answer) = lock(&shared.waiting).remove(&ticket) {
                         let _ = answer.send(result);
                     }
@@ -443,47 +471,20 @@ fn spawn_listener(
                 }
                 let words = {
                     let facts = lock(&shared.facts);
-                    tell(
-                        &event,
-                        &Names {
-                            volumes: &facts.volume_names,
-                            drives: &facts.drives,
-                        },
-                    )
+                    let names = Names {
+                        volumes: &facts.volume_names,
+                        drives: &facts.drives,
+                    };
+                    match &news {
+                        News::Engine(event) => tell(event, &names),
+                        News::Watch(member, notice) => Some(tell_notice(*member, *notice, &names)),
+                    }
                 };
                 if let Some(words) = words {
                     told(words);
                 }
-                if event == Event::Stopped {
+                if let News::Engine(Event::Stopped) = news {
                     shared.stopped.store(true, Ordering::Release);
-                }
-            }
-        })?;
-    Ok(())
-}
-
-/// Notices drives that vanish while nothing is asked of them.
-fn spawn_watch(shared: Arc<Shared>) -> Result<()> {
-    std::thread::Builder::new()
-        .name("drive-watch".to_owned())
-        .spawn(move || {
-            while !shared.quit.load(Ordering::Relaxed) {
-                std::thread::sleep(WATCH_EVERY);
-                for problem in lock(&shared.persister).take_problems() {
-                    // A bug: what is on the drives is older than what the engine knows.
-                    eprintln!("fullstripe: {problem}");
-                }
-                let drives = lock(&shared.drives).clone();
-                for (at, drive) in drives.iter().enumerate() {
-                    if let Some(Err(error)) = drive.as_ref().map(|drive| drive.is_alive()) {
-                        let member = MemberId(at as u8);
-                        let message = Message::MemberFailed {
-                            member,
-                            class: error.class,
-                            errno: error.errno,
-                        };
-                        shared.mail[0].send(Mail::Engine(message));
-                    }
                 }
             }
         })?;

@@ -17,7 +17,12 @@ pub struct Bed {
 impl Bed {
     /// `count` sparse files of `size_bytes`, named `d0`, `d1`, ….
     pub fn new(count: usize, size_bytes: u64) -> Bed {
-        let folder = TempDir::with_prefix("fullstripe-e2e-").expect("a temporary folder");
+        Bed::within(&std::env::temp_dir(), count, size_bytes)
+    }
+
+    /// The same in a folder below `place`.
+    pub fn within(place: &Path, count: usize, size_bytes: u64) -> Bed {
+        let folder = TempDir::with_prefix_in("fullstripe-e2e-", place).expect("a temporary folder");
         let mut bed = Bed {
             folder,
             drives: Vec::new(),

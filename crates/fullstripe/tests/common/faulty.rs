@@ -85,6 +85,13 @@ impl FaultyDrive {
         self.shared.changed.notify_all();
     }
 
+    /// Stops whoever answers for the file at all, even for its size, or lets it go on.
+    pub fn freeze(&self, frozen: bool) {
+        if let Some(fuse) = &self.fuse {
+            fuse.freeze(frozen);
+        }
+    }
+
     /// What is wrong now.
     pub fn faults(&self) -> Faults {
         self.shared.faults.lock().expect("no holder panics").clone()
@@ -95,6 +102,7 @@ impl Drop for FaultyDrive {
     fn drop(&mut self) {
         // Whoever waits in the kernel for an answer cannot end before it comes.
         self.set(|faults| *faults = Faults::default());
+        self.freeze(false);
         drop(self.fuse.take());
     }
 }

@@ -1,6 +1,7 @@
 //! Loop devices and mounts. They need root; a test that cannot have them says so and ends.
 
 use super::process::{Guarded, run, tool};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -130,6 +131,12 @@ impl Fuse {
     /// The file.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Stops the process that answers for the file, or lets it go on.
+    pub fn freeze(&self, frozen: bool) {
+        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+        self.process.signal(signal);
     }
 
     /// Unmounts it and waits until everything is written.
