@@ -124,7 +124,7 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
         let load = ledger.load(server.clients("data", 2), Mix::Small);
         load.wait_for(100, 30);
         let since = Instant::now();
-        faulty.freeze(true);
+        let frozen = faulty.freeze();
         server.wait_event("member-overdue", "faulty1", 10);
         server.wait_event("failure-recorded", "faulty1", 10);
         let took = since.elapsed();
@@ -135,9 +135,11 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
         for _ in 0..50 {
             assert!(other.read(free, 4096).is_ok());
         }
-        assert_eq!(server.volume_state(0), "degraded");
+        server.wait_status("degraded", 10, |status| {
+            status["volumes"][0]["state"] == "degraded"
+        });
         server.wait_event("member-silent", "faulty1", 20);
-        faulty.freeze(false);
+        drop(frozen);
         server.wait_event("member-answers", "faulty1", 20);
         load.wait_for(100, 30);
         let mut ledger = load.stop();
@@ -160,10 +162,10 @@ fn an_idle_file_whose_file_system_hangs_is_told_of_and_kept() {
     bed.create("data", 5, &drives, &[]);
     let server = bed.serve(&drives).start();
     server.wait_optimal(60);
-    faulty.freeze(true);
+    let frozen = faulty.freeze();
     server.wait_event("member-silent", "faulty1", 20);
     assert_eq!(server.volume_state(0), "optimal");
-    faulty.freeze(false);
+    drop(frozen);
     server.wait_event("member-answers", "faulty1", 20);
     assert_eq!(server.count_events("member-failed"), 0);
     server.stop();

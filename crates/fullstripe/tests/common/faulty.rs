@@ -1,7 +1,7 @@
 //! A drive whose faults the test switches on and off: a small NBD server over a file, presented as a
 //! file by nbdfuse. Members that are files behave like it, except for the faults.
 
-use super::machine::Fuse;
+use super::machine::{Frozen, Fuse};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -85,11 +85,9 @@ impl FaultyDrive {
         self.shared.changed.notify_all();
     }
 
-    /// Stops whoever answers for the file at all, even for its size, or lets it go on.
-    pub fn freeze(&self, frozen: bool) {
-        if let Some(fuse) = &self.fuse {
-            fuse.freeze(frozen);
-        }
+    /// Stops whoever answers for the file at all, even for its size.
+    pub fn freeze(&self) -> Frozen<'_> {
+        self.fuse.as_ref().expect("it is mounted").freeze()
     }
 
     /// What is wrong now.
@@ -102,7 +100,6 @@ impl Drop for FaultyDrive {
     fn drop(&mut self) {
         // Whoever waits in the kernel for an answer cannot end before it comes.
         self.set(|faults| *faults = Faults::default());
-        self.freeze(false);
         drop(self.fuse.take());
     }
 }

@@ -133,10 +133,11 @@ impl Fuse {
         &self.file
     }
 
-    /// Stops the process that answers for the file, or lets it go on.
-    pub fn freeze(&self, frozen: bool) {
-        let signal = if frozen { Signal::STOP } else { Signal::CONT };
-        self.process.signal(signal);
+    /// Stops the process that answers for the file until the value returned goes. Whoever waits for the
+    /// file cannot end before, so it has to go before they do.
+    pub fn freeze(&self) -> Frozen<'_> {
+        self.process.signal(Signal::STOP);
+        Frozen(&self.process)
     }
 
     /// Unmounts it and waits until everything is written.
@@ -144,6 +145,15 @@ impl Fuse {
     pub fn end(mut self) {
         run(tool("fusermount3").arg("-u").arg(&self.file), 30).ok();
         self.process.wait(Duration::from_secs(30));
+    }
+}
+
+/// See [`Fuse::freeze`].
+pub struct Frozen<'a>(&'a Guarded);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
     }
 }
 
