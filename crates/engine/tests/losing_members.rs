@@ -31,7 +31,13 @@ fn a_member_lost_while_the_array_stops_does_not_keep_it_from_stopping() {
             let last = (0..12).map(|at| {
                 let buffer = array.allocate(8192);
                 let shard = at % shards as usize;
-                array.submit(shard, Operation::Write, at as u64 * 24 << 10, 8192, buffer)
+                array.submit(
+                    shard,
+                    Operation::Write,
+                    at as u64 * (24 << 10),
+                    8192,
+                    buffer,
+                )
             });
             let tags: Vec<u64> = last.collect();
             array.turn();

@@ -108,11 +108,7 @@ impl Controller {
                 self.marks[at].mark = Mark::Dirtying(self.changed());
             }
             Mark::Dirtying(version) if self.updater.has(version) => {
-                self.marks[at].mark = Mark::Dirty;
-                self.marks[at].intent = false;
-                // Every shard counts as busy until it has had its chance to write and says otherwise.
-                self.marks[at].busy = (1 << self.shards) - 1;
-                self.view_changed();
+                self.allow_writes(at);
                 self.event(Event::DirtyMark {
                     volume,
                     dirty: true,
@@ -122,6 +118,9 @@ impl Controller {
                 self.marks[at].intent = false;
                 self.marks[at].mark = Mark::Fencing(self.view_changed());
             }
+            // A write met the fence. It may be a piece that another shard has sent on before it knew of the
+            // fence, and that shard's draining waits for it.
+            Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
             Mark::Fencing(epoch) if self.all_confirmed(epoch) => {
                 self.marks[at].mark = Mark::Drained;
                 self.moved = true;
@@ -141,6 +140,14 @@ impl Controller {
             }
             _ => {}
         }
+    }
+
+    fn allow_writes(&mut self, at: usize) {
+        self.marks[at].mark = Mark::Dirty;
+        self.marks[at].intent = false;
+        // Every shard counts as busy until it has had its chance to write and says otherwise.
+        self.marks[at].busy = (1 << self.shards) - 1;
+        self.view_changed();
     }
 
     /// A shard waits to write, or a job is about to correct redundancy.
