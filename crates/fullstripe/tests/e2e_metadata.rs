@@ -1,7 +1,8 @@
 //! The commands on metadata, as a user runs them: the built binary on files and loop devices.
 //!
 //! [`life`] follows an array from `create` to `destroy`; [`refusals`] gives it every kind of bad input;
-//! [`damage`] breaks records and asks what is made of them; [`mdadm`] lets mdadm read what we write.
+//! [`damage`] breaks records and asks what is made of them; [`shadows`] breaks all of them at once; [`mdadm`]
+//! lets mdadm read what we write.
 //! What a machine cannot run (no root, no loop devices, a program that is not installed) is said aloud.
 
 #[path = "e2e_metadata/damage.rs"]
@@ -16,3 +17,5 @@ mod mdadm;
 mod refusals;
 #[path = "e2e_metadata/rig.rs"]
 mod rig;
+#[path = "e2e_metadata/shadows.rs"]
+mod shadows;

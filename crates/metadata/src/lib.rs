@@ -21,4 +21,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod crc32c;
 pub mod imsm;

@@ -2,6 +2,9 @@
 //!
 //! It has memory of its own, so that a failed member can be recorded while every payload buffer is taken.
 //! Should even that run out, records wait for those before them.
+//!
+//! A record may come in several parts, of which each must be durable before the next is written: what a
+//! crash leaves of one part is covered by the others. So at most one part is on its way to a member.
 
 use super::{Answer, GONE, MISUSE, Payload, RingWorld, Transfer};
 use crate::arena::Pool;
@@ -14,14 +17,24 @@ use std::collections::VecDeque;
 /// Longest record, half of the memory, so that one always fits in the end.
 const RECORD_BYTES_MAX: u64 = super::METADATA_BYTES as u64 / 2;
 
-/// A record that waits for memory: member, first byte, bytes.
-type Waiting = (MemberId, u64, Vec<u8>);
+/// What is to be written to a member, in order: first byte and bytes of each part.
+pub type Parts = Vec<(u64, Vec<u8>)>;
 
-/// Memory for records in flight, and the records that wait for it.
+/// A record, or what is left of it, that waits for memory or for the one before it.
+#[derive(Debug)]
+struct Waiting {
+    member: MemberId,
+    parts: VecDeque<(u64, Vec<u8>)>,
+}
+
+/// Memory for records in flight, and the records that wait.
 #[derive(Debug)]
 pub(super) struct Metadata {
     pool: Pool,
     waiting: VecDeque<Waiting>,
+    /// For each member with a part in flight, the parts that follow it.
+    in_flight: Vec<Waiting>,
+    is_starting: bool,
 }
 
 impl Metadata {
@@ -29,48 +42,94 @@ impl Metadata {
         Metadata {
             pool,
             waiting: VecDeque::new(),
+            in_flight: Vec::new(),
+            is_starting: false,
         }
     }
 
     pub fn free(&mut self, memory: Buffer) {
         self.pool.free(memory);
     }
+
+    /// The first record whose member has none in flight.
+    fn next(&mut self) -> Option<Waiting> {
+        let is_free = |record: &Waiting| {
+            let busy = |other: &Waiting| other.member == record.member;
+            !self.in_flight.iter().any(busy)
+        };
+        let at = self.waiting.iter().position(is_free)?;
+        self.waiting.remove(at)
+    }
+}
+
+/// Whether a part could be started.
+enum Started {
+    Yes,
+    /// Not now: there is no memory for it.
+    NoMemory,
 }
 
 impl<P: Port> RingWorld<P> {
-    /// Writes `bytes` durably to `member`, after all that waits; answered by `Input::Persisted`.
-    pub(super) fn write_metadata(&mut self, member: MemberId, offset_bytes: u64, bytes: Vec<u8>) {
-        self.metadata
-            .waiting
-            .push_back((member, offset_bytes, bytes));
+    /// Writes `parts` to `member`, each durably before the next, after all that waits; answered by
+    /// `Input::Persisted` when the last is durable or one has failed.
+    pub(super) fn write_metadata(&mut self, member: MemberId, parts: Parts) {
+        self.metadata.waiting.push_back(Waiting {
+            member,
+            parts: parts.into(),
+        });
         self.write_waiting_metadata();
     }
 
     /// Writes what waits, as far as there is memory.
     pub(super) fn write_waiting_metadata(&mut self) {
-        while let Some((member, offset_bytes, bytes)) = self.metadata.waiting.pop_front() {
-            if !self.try_write_metadata(member, offset_bytes, &bytes) {
-                self.metadata
-                    .waiting
-                    .push_front((member, offset_bytes, bytes));
-                return;
+        // A part that is answered at once comes back here: the loop that is running goes on.
+        if std::mem::replace(&mut self.metadata.is_starting, true) {
+            return;
+        }
+        while let Some(mut record) = self.metadata.next() {
+            let part = record.parts.pop_front().unwrap_or_default();
+            let member = record.member;
+            self.metadata.in_flight.push(record);
+            if let Started::NoMemory = self.start_metadata(member, &part) {
+                if let Some(mut record) = self.metadata.in_flight.pop() {
+                    record.parts.push_front(part);
+                    self.metadata.waiting.push_front(record);
+                }
+                break;
             }
         }
+        self.metadata.is_starting = false;
     }
 
-    /// False when there is no memory for it now.
-    fn try_write_metadata(&mut self, member: MemberId, offset_bytes: u64, bytes: &[u8]) -> bool {
+    /// A part has been answered: the next one follows, or the record is done.
+    pub(super) fn metadata_answered(&mut self, member: MemberId, errno: i32) {
+        let in_flight = &mut self.metadata.in_flight;
+        let at = in_flight.iter().position(|record| record.member == member);
+        let record = at.map(|at| in_flight.swap_remove(at));
+        match record.filter(|record| errno == 0 && !record.parts.is_empty()) {
+            Some(record) => self.metadata.waiting.push_front(record),
+            None => self.ready.push(Answer::Persisted(member), errno),
+        }
+        self.write_waiting_metadata();
+    }
+
+    /// Starts writing a part of a record.
+    fn start_metadata(
+        &mut self,
+        member: MemberId,
+        (offset_bytes, bytes): &(u64, Vec<u8>),
+    ) -> Started {
         let answer = Answer::Persisted(member);
         let Some(index) = self.attachments.index_of(member) else {
             self.answer(answer, GONE);
-            return true;
+            return Started::Yes;
         };
         let attachment = self.attachments.at(index);
         let drive = &attachment.drive;
-        let length_bytes = bytes.len() as u64;
+        let (offset_bytes, length_bytes) = (*offset_bytes, bytes.len() as u64);
         if !is_whole(drive, offset_bytes, length_bytes) {
             self.answer(answer, MISUSE);
-            return true;
+            return Started::Yes;
         }
         let kind = StepKind::Write { fua: true };
         let way = match (drive.backing(), attachment.way) {
@@ -83,7 +142,7 @@ impl<P: Port> RingWorld<P> {
         };
         let memory = way.and_then(|_| self.metadata.pool.allocate(length_bytes));
         if way.is_some() && memory.is_none() {
-            return false;
+            return Started::NoMemory;
         }
         let finish = drive.throttle().map_or(Nanos(0), |throttle| {
             throttle.admit(super::clock(), kind, length_bytes)
@@ -92,7 +151,7 @@ impl<P: Port> RingWorld<P> {
         let (Some(way), Some(memory)) = (way, memory) else {
             self.attachments.started(index);
             self.settle(answer, index, finish, 0);
-            return true;
+            return Started::Yes;
         };
         self.ring.internal_arena().write(memory, bytes);
         let transfer = Transfer {
@@ -108,7 +167,7 @@ impl<P: Port> RingWorld<P> {
             memory: Some(memory),
         };
         self.launch(transfer);
-        true
+        Started::Yes
     }
 }
 

@@ -43,8 +43,9 @@ use rustix::time::ClockId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors.
-pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> (u64, Vec<u8>) + Send>;
+/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
+/// The parts are written in this order, each when the one before is durable.
+pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Vec<(u64, Vec<u8>)> + Send>;
 
 /// I/O in flight that fits without growing.
 const TRANSFERS: usize = 8192;
@@ -274,7 +275,10 @@ impl<P: Port> RingWorld<P> {
 
     #[inline]
     fn answer(&mut self, answer: Answer, errno: i32) {
-        self.ready.push(answer, errno);
+        match answer {
+            Answer::Done(_) => self.ready.push(answer, errno),
+            Answer::Persisted(member) => self.metadata_answered(member, errno),
+        }
     }
 
     /// Answers what throttled members owe by `now`.
@@ -422,8 +426,8 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
-        let (offset_bytes, bytes) = (self.encoder)(member, record);
-        self.write_metadata(member, offset_bytes, bytes);
+        let parts = (self.encoder)(member, record);
+        self.write_metadata(member, parts);
     }
 
     fn event(&mut self, event: Event) {

@@ -79,10 +79,7 @@ impl Spares {
         let notes = probed.drive.notes().to_vec();
         let (size_bytes, volatile_cache) =
             (probed.drive.size_bytes(), probed.drive.volatile_cache());
-        let identity = Identity {
-            serial: probed.serial,
-            placement: probed.placement,
-        };
+        let identity = Identity::of(&probed);
         let member = shared.attach(probed.drive, identity);
         *full = usize::from(member.0) + 1 >= CONTAINER_MEMBERS_MAX;
         let order = Command::AddSpare {

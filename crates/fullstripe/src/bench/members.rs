@@ -133,7 +133,7 @@ impl Members {
             let mut bytes = vec![0; RECORD_BYTES];
             bytes[..16].copy_from_slice(RECORD_MAGIC);
             bytes[16..24].copy_from_slice(&record.generation.to_le_bytes());
-            (offsets[usize::from(member.0)], bytes)
+            vec![(offsets[usize::from(member.0)], bytes)]
         })
     }
 }
@@ -319,7 +319,7 @@ mod tests {
             }
         );
         assert_eq!(members.geometry.component_bytes, 63 << 20);
-        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record);
+        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record).remove(0);
         assert_eq!((offset_bytes, bytes.len()), (63 << 20, 4096));
         assert_eq!(bytes[16], 1);
     }

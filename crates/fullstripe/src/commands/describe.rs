@@ -53,6 +53,8 @@ pub struct ContainerReport {
     pub volumes: Vec<VolumeReport>,
     /// The record must be written again before the first volume is started.
     pub rewrite_needed: bool,
+    /// Every member's record is torn; all of this is what their shadow copies say.
+    pub from_shadows: bool,
     /// What the user should know, a sentence each.
     pub notes: Vec<String>,
 }
@@ -200,6 +202,10 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
         spares: assembly.spares.iter().map(name).collect(),
         volumes: volumes.collect(),
         rewrite_needed: assembly.rewrite_needed,
+        from_shadows: assembly
+            .unfinished
+            .as_ref()
+            .is_some_and(|unfinished| unfinished.from_shadows),
         notes: notes(drives, assembly),
     }
 }
@@ -228,6 +234,7 @@ fn refused_container(
         spares: Vec::new(),
         volumes: Vec::new(),
         rewrite_needed: false,
+        from_shadows: false,
         notes: Vec::new(),
     }
 }

@@ -9,10 +9,10 @@ use super::exit_codes::{conclude, refused};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, print_json, print_text, size};
 use crate::container::probe::Probed;
-use crate::container::write::write_record;
+use crate::container::write::{erase_shadow, finish_update, write_record};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::Mpb;
-use metadata::imsm::choose::{Assembly, MemberState, choose};
+use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
 use metadata::imsm::place::encode_image;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -42,8 +42,13 @@ pub struct DestroyArgs {
 
 /// What is to be done.
 enum Task {
-    /// Write this record, which lacks the volume, to these drives.
-    Rewrite { mpb: Box<Mpb>, drives: Vec<usize> },
+    /// Finish the last update if it was interrupted, then write this record, which lacks the volume, to
+    /// these drives.
+    Rewrite {
+        unfinished: Option<Unfinished>,
+        mpb: Box<Mpb>,
+        drives: Vec<usize>,
+    },
     /// Erase the records of these drives.
     Erase { drives: Vec<usize> },
 }
@@ -89,7 +94,12 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     let copy = Backup::of_metadata("destroy", &changed)?;
     let backup = keep(&copy, args.backup.as_deref())?;
     match &task {
-        Task::Rewrite { mpb, .. } => write_record(mpb, &changed)?,
+        Task::Rewrite {
+            unfinished, mpb, ..
+        } => {
+            finish_update(unfinished.as_ref(), &drives)?;
+            write_record(mpb, &changed)?;
+        }
         Task::Erase { .. } => changed.iter().try_for_each(|probed| erase(probed))?,
     }
     let done = Destroyed {
@@ -180,8 +190,12 @@ fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<
     if left > 0 {
         mpb.bump_generation();
         let mpb = Box::new(mpb);
-        let drives = serving;
-        return Ok((Task::Rewrite { mpb, drives }, what));
+        let task = Task::Rewrite {
+            unfinished: assembly.unfinished.clone(),
+            mpb,
+            drives: serving,
+        };
+        return Ok((task, what));
     }
     let evicted = assembly.members.iter().filter_map(|state| match *state {
         MemberState::Evicted { drive, .. } => Some(drive),
@@ -230,8 +244,9 @@ fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
     Ok((Task::Erase { drives }, what))
 }
 
-/// Overwrites the record and the migration record with zeros.
-pub fn erase(probed: &Probed) -> Result<()> {
+/// Overwrites the shadow, the record and the migration record with zeros.
+fn erase(probed: &Probed) -> Result<()> {
+    erase_shadow(probed)?;
     let sector = probed.sector.bytes();
     // Of a damaged record only the first sector is sure to be one.
     let image_bytes = match &probed.found {

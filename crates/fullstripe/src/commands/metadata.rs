@@ -3,13 +3,15 @@
 //! The file is that of [`super::backup`]; the backups that other commands make are restored the same way.
 //! A copy only goes back to the drive that it was made of, known by serial and size.
 
-use super::backup::Backup;
 use super::backup::place::keep;
+use super::backup::{Area, Backup, shadow_place};
 use super::exit_codes::{conclude, refused};
 use super::open::{for_change, to_look};
 use super::words::{count, print_json, print_text, size};
 use crate::container::probe::Probed;
+use crate::container::write::erase_shadow;
 use anyhow::{Context, Result, bail};
+use metadata::imsm::place::ByteRange;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -131,22 +133,16 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let mut before = Backup::new("restore");
     for &(copy, drive) in &pairs {
         let probed = &drives[drive];
-        let areas = &file.header.drives[copy].areas;
-        let content: Vec<Vec<u8>> = areas
-            .iter()
-            .map(|area| {
-                probed
-                    .drive
-                    .read_at(area.offset_bytes, area.length_bytes as usize)
-            })
-            .collect::<Result<_, _>>()?;
-        let places = areas.iter().map(|area| area.offset_bytes);
-        let parts: Vec<(u64, &[u8])> = places.zip(content.iter().map(Vec::as_slice)).collect();
-        before.add(probed, &parts);
+        let areas = file.header.drives[copy].areas.iter().map(Area::place);
+        before.add_places(probed, areas.chain(shadow_left(&file, copy, probed)))?;
     }
     let backup = keep(&before, args.backup.as_deref())?;
     for &(copy, drive) in &pairs {
         put_back(&file, copy, &drives[drive])?;
+        if shadow_left(&file, copy, &drives[drive]).is_some() {
+            // It would belong to another record than the one that is there now.
+            erase_shadow(&drives[drive])?;
+        }
     }
     let names = |&(_, drive): &(usize, usize)| drives[drive].drive.name().to_owned();
     let done = Done {
@@ -194,7 +190,7 @@ fn pairs(args: &RestoreArgs, file: &Backup, drives: &[Probed]) -> Result<Vec<(us
                 sectors.1, sectors.0
             )));
         }
-        let inside = |area: &super::backup::Area| {
+        let inside = |area: &Area| {
             area.offset_bytes
                 .checked_add(area.length_bytes)
                 .is_some_and(|end| end <= now)
@@ -228,6 +224,12 @@ fn overwritten(file: &Backup, drives: &[Probed], pairs: &[(usize, usize)]) -> St
         format!("{} ({})", drives[drive].drive.name(), areas.join(", "))
     };
     pairs.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// The drive's shadow, if the copy says nothing about its place.
+fn shadow_left(file: &Backup, copy: usize, probed: &Probed) -> Option<ByteRange> {
+    let areas = &file.header.drives[copy].areas;
+    shadow_place(probed).filter(|place| areas.iter().all(|area| area.place() != *place))
 }
 
 fn put_back(file: &Backup, copy: usize, probed: &Probed) -> Result<()> {

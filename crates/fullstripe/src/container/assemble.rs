@@ -5,7 +5,7 @@
 
 use super::persist::Persister;
 use super::probe::Probed;
-use super::write::write_record;
+use super::write::{finish_update, write_record};
 use anyhow::{Result, anyhow, bail};
 use engine::control::record::{
     MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
@@ -70,6 +70,9 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
     } else {
         prepare(&mut mpb, &assembly, &modes)?
     };
+    if changed {
+        finish_update(assembly.unfinished.as_ref(), &drives)?;
+    }
     let order = drive_order(&assembly);
     let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
     notes.extend(
@@ -84,8 +87,8 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
         .collect::<Result<Vec<_>>>()?;
     let actives = members.len() - assembly.spares.len();
     if changed {
-        mpb.bump_generation();
         let written: Vec<&Probed> = members[..actives].iter().collect();
+        mpb.bump_generation();
         write_record(&mpb, &written)?;
     }
     let record = record_of(&mpb, &members, actives, &shapes, &modes, read_only);

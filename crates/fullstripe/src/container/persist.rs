@@ -3,13 +3,18 @@
 //! The engine says *what* is true (this member failed, that slot is being rebuilt up to here); the
 //! [`metadata`] crate knows how the format says it. [`Persister`] compares the record with the one it saw
 //! last and applies the difference, so everything in the record that the engine does not know survives.
+//!
+//! Each member gets the record's shadow first and then, when that is durable, the record
+//! ([`metadata::imsm::shadow`] says why).
 
 use super::probe::Probed;
+use super::write::record_on;
 use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
 use engine::units::{MemberId, Slot};
 use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::place::{Placement, encode_image};
-use metadata::imsm::{Mpb, SectorSize, Serial};
+use metadata::imsm::shadow::{self, has_room};
+use metadata::imsm::{Mpb, RecordIdentity, SectorSize, Serial};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -20,6 +25,20 @@ pub struct Identity {
     pub serial: Serial,
     /// Where its metadata lies.
     pub placement: Placement,
+    /// Which record its own copy is, as far as it is known.
+    pub holds: Option<RecordIdentity>,
+}
+
+impl Identity {
+    /// That of a drive as it is now.
+    #[must_use]
+    pub fn of(probed: &Probed) -> Identity {
+        Identity {
+            serial: probed.serial,
+            placement: probed.placement,
+            holds: record_on(probed),
+        }
+    }
 }
 
 /// See the module's prose.
@@ -38,17 +57,10 @@ impl Persister {
     /// Starts from `mpb`, which is what `record` was made of.
     #[must_use]
     pub fn new(mpb: Mpb, sector: SectorSize, members: &[Probed], record: &Record) -> Persister {
-        let drives = members
-            .iter()
-            .map(|probed| Identity {
-                serial: probed.serial,
-                placement: probed.placement,
-            })
-            .collect();
         Persister {
             mpb,
             sector,
-            drives,
+            drives: members.iter().map(Identity::of).collect(),
             seen: record.clone(),
             image: Vec::new(),
             problems: Vec::new(),
@@ -71,16 +83,27 @@ impl Persister {
         &self.mpb
     }
 
-    /// `record` in the form and place for `member`: first byte on the drive, and the bytes.
-    pub fn encode(&mut self, member: MemberId, record: &Record) -> (u64, Vec<u8>) {
+    /// `record` in the form and places for `member`: first byte on the drive, and the bytes. Each part has
+    /// to be durable before the next is written.
+    pub fn encode(&mut self, member: MemberId, record: &Record) -> Vec<(u64, Vec<u8>)> {
         if record.generation != self.seen.generation || self.image.is_empty() {
             self.follow(record);
         }
-        let placement = self.drives[member.0 as usize].placement;
-        (
+        let Identity {
+            placement, holds, ..
+        } = self.drives[member.0 as usize];
+        let shadow = shadow::encode(&self.mpb, holds, self.sector)
+            .ok()
+            .filter(|_| has_room(&placement, &self.mpb))
+            .map(|bytes| (placement.shadow().offset_bytes, bytes));
+        let own = (
             placement.image(self.image.len()).offset_bytes,
             self.image.clone(),
-        )
+        );
+        let first_sector = self.image.len().saturating_sub(self.sector.bytes());
+        self.drives[member.0 as usize].holds =
+            RecordIdentity::of_header(&self.image[first_sector..]);
+        shadow.into_iter().chain([own]).collect()
     }
 
     /// Applies what has changed since the record seen last.
@@ -173,7 +196,9 @@ impl Persister {
         slot: usize,
         member: MemberId,
     ) -> Result<(), BuildError> {
-        let Identity { serial, placement } = self.drives[member.0 as usize];
+        let Identity {
+            serial, placement, ..
+        } = self.drives[member.0 as usize];
         let target = match self.mpb.disk_index_of(&serial) {
             Some(disk_index) => RebuildTarget::Listed { disk_index },
             None => {

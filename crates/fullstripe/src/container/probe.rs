@@ -6,6 +6,7 @@ use drives::drive::{Access, Drive};
 use drives::spec::{MemberSpec, Target};
 use metadata::imsm::choose::{Candidate, Content};
 use metadata::imsm::place::{Found, Placement, decode_region};
+use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
 use metadata::imsm::{DecodeError, SectorSize, Serial};
 
 /// A member that has been opened and looked at.
@@ -23,6 +24,21 @@ pub struct Probed {
     pub serial: Serial,
     /// What lies in its metadata region.
     pub found: Result<Option<Found>, DecodeError>,
+    /// What lies where its shadow would be.
+    pub shadow: FoundShadow,
+}
+
+/// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
+#[derive(Debug)]
+pub enum FoundShadow {
+    /// No shadow. The place may be part of a volume.
+    Nothing,
+    /// A whole one.
+    Whole(Box<Shadow>),
+    /// The mark of one, but not a whole one.
+    Damaged(ShadowError),
+    /// The place cannot be read.
+    Unreadable,
 }
 
 /// Parses a member specification.
@@ -49,6 +65,7 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
     let placement = Placement::new(drive.size_bytes(), sector)
         .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let found = read_region(&drive, placement, sector)?;
+    let shadow = read_shadow(&drive, placement, sector, &found);
     let serial = Serial::from_drive(drive.serial().as_bytes());
     if serial.is_empty() {
         bail!("{name} reports no serial number; give it one with {name},serial=NAME");
@@ -60,6 +77,7 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
         sector,
         serial,
         found,
+        shadow,
     })
 }
 
@@ -73,6 +91,27 @@ fn read_region(
         .read_at(region.offset_bytes, region.length_bytes as usize)
         .with_context(|| format!("{}: cannot read the metadata region", drive.name()))?;
     Ok(decode_region(&bytes, sector))
+}
+
+/// Looks for a shadow, unless the drive's own record puts data there.
+fn read_shadow(
+    drive: &Drive,
+    placement: Placement,
+    sector: SectorSize,
+    found: &Result<Option<Found>, DecodeError>,
+) -> FoundShadow {
+    if matches!(found, Ok(Some(found)) if !has_room(&placement, &found.mpb)) {
+        return FoundShadow::Nothing;
+    }
+    let place = placement.shadow();
+    let Ok(bytes) = drive.read_at(place.offset_bytes, place.length_bytes as usize) else {
+        return FoundShadow::Unreadable;
+    };
+    match shadow::decode(&bytes, &placement, sector) {
+        Ok(None) | Err(ShadowError::Misplaced) => FoundShadow::Nothing,
+        Ok(Some(shadow)) => FoundShadow::Whole(Box::new(shadow)),
+        Err(error) => FoundShadow::Damaged(error),
+    }
 }
 
 /// Opens every member of `specs`; see [`probe`].
@@ -122,6 +161,10 @@ impl Probed {
             total_sectors: self.placement.total_sectors(),
             sector: self.sector,
             content,
+            shadow: match &self.shadow {
+                FoundShadow::Whole(shadow) => Some(shadow.clone()),
+                _ => None,
+            },
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the engine's record says must still be there when the drives are read again.
 
+mod shadows;
+
 use super::assemble::{Container, assemble};
 use super::probe::{Probed, probe_all};
 use super::write::write_record;
@@ -82,11 +84,10 @@ impl Bench {
 fn persist(container: &mut Container, record: &mut Record) {
     record.generation += 1;
     for member in record.active().iter() {
-        let (offset, bytes) = container.persister.encode(member, record);
-        container.members[member.0 as usize]
-            .drive
-            .write_at(offset, &bytes)
-            .unwrap();
+        for (offset, bytes) in container.persister.encode(member, record) {
+            let drive = &container.members[member.0 as usize].drive;
+            drive.write_at(offset, &bytes).unwrap();
+        }
     }
     assert_eq!(container.persister.take_problems(), Vec::<String>::new());
 }
@@ -163,10 +164,9 @@ fn the_life_of_a_member_survives_restarts() {
             )
             .unwrap()
             .remove(0);
-            container.persister.add_drive(super::persist::Identity {
-                serial: spare.serial,
-                placement: spare.placement,
-            });
+            container
+                .persister
+                .add_drive(super::persist::Identity::of(&spare));
             container.members.push(spare);
             let mut record = container.record.clone();
             record.members.push(record.members[0]);
@@ -247,10 +247,9 @@ fn a_replaced_drive_stays_out() {
         let mut container = bench.assemble(4).unwrap();
         let path = bench.folder.path().join("d4.img").display().to_string();
         let spare = probe_all(&[path], Access::Exclusive).unwrap().remove(0);
-        container.persister.add_drive(super::persist::Identity {
-            serial: spare.serial,
-            placement: spare.placement,
-        });
+        container
+            .persister
+            .add_drive(super::persist::Identity::of(&spare));
         container.members.push(spare);
         let mut record = container.record.clone();
         record.members.push(record.members[0]);

@@ -1,42 +1,114 @@
 //! Writing metadata to drives outside of a running array: one half first, flushed, then the rest, so that
-//! at any instant one half holds a whole record, old or new.
+//! at any instant one half holds a whole record, old or new. On each drive the shadow goes first and is
+//! durable before the record itself is touched, so that a lone drive, too, always has one of them whole
+//! ([`metadata::imsm::shadow`]).
 
-use super::probe::Probed;
+use super::probe::{FoundShadow, Probed};
 use anyhow::{Context, Result};
-use metadata::imsm::Mpb;
+use metadata::imsm::choose::Unfinished;
 use metadata::imsm::place::encode_image;
+use metadata::imsm::shadow::{self, has_room};
+use metadata::imsm::{Mpb, RecordIdentity};
 
-/// Writes `mpb` to `drives`.
+/// Writes `mpb` and its shadow to `drives`.
 ///
 /// # Errors
 /// A drive cannot be written or flushed; drives after it in the list have not been touched.
 pub fn write_record(mpb: &Mpb, drives: &[&Probed]) -> Result<()> {
-    let (first, rest) = drives.split_at(drives.len().div_ceil(2));
-    for half in [first, rest] {
-        for probed in half {
-            write_one(mpb, probed)?;
-        }
-        for probed in half {
-            probed
-                .drive
-                .flush()
-                .with_context(|| format!("{}: cannot flush", probed.drive.name()))?;
-        }
+    for half in halves(drives) {
+        durably(half, |probed| write_shadow(mpb, probed))?;
+        durably(half, |probed| write_own(mpb, probed))?;
     }
     Ok(())
 }
 
-fn write_one(mpb: &Mpb, probed: &Probed) -> Result<()> {
-    let name = probed.drive.name();
-    let image = encode_image(mpb, probed.sector)
-        .with_context(|| format!("{name}: the record cannot be encoded"))?;
-    let at = probed.placement.image(image.len()).offset_bytes;
+/// Finishes an update that was interrupted, on those of `drives` that lack it. Where only the shadows have
+/// the record, they stay until the drives' own copies are durable: the same bytes as in the shadows, so that
+/// another interruption leaves what they still explain.
+///
+/// # Errors
+/// As [`write_record`].
+pub fn finish_update(unfinished: Option<&Unfinished>, drives: &[Probed]) -> Result<()> {
+    let Some(unfinished) = unfinished else {
+        return Ok(());
+    };
+    let record = &unfinished.record;
+    let lacking: Vec<&Probed> = unfinished.drives.iter().map(|&at| &drives[at]).collect();
+    if !unfinished.from_shadows {
+        return write_record(record, &lacking);
+    }
+    for half in halves(&lacking) {
+        durably(half, |probed| write_own(record, probed))?;
+    }
+    durably(&lacking, |probed| write_shadow(record, probed))
+}
+
+/// Makes a shadow on the drive, whole or not, unrecognisable.
+///
+/// # Errors
+/// The drive cannot be written.
+pub fn erase_shadow(probed: &Probed) -> Result<()> {
+    match &probed.shadow {
+        FoundShadow::Nothing | FoundShadow::Unreadable => Ok(()),
+        FoundShadow::Whole(_) | FoundShadow::Damaged(_) => {
+            let place = probed.placement.shadow();
+            let zeros = vec![0; place.length_bytes as usize];
+            write(probed, place.offset_bytes, &zeros, "erase the shadow copy")
+        }
+    }
+}
+
+/// Which record the drive's own copy is now, torn or not; `None` where there is none, or it cannot be read.
+#[must_use]
+pub fn record_on(probed: &Probed) -> Option<RecordIdentity> {
+    let offset_bytes = probed.placement.anchor_offset_bytes();
+    let first = probed.drive.read_at(offset_bytes, probed.sector.bytes());
+    RecordIdentity::of_header(&first.ok()?)
+}
+
+fn halves<'a, 'b>(drives: &'a [&'b Probed]) -> [&'a [&'b Probed]; 2] {
+    let (first, rest) = drives.split_at(drives.len().div_ceil(2));
+    [first, rest]
+}
+
+/// Does `write` on all of `drives`, then flushes them.
+fn durably(drives: &[&Probed], write: impl Fn(&Probed) -> Result<()>) -> Result<()> {
+    drives.iter().try_for_each(|probed| write(probed))?;
+    drives.iter().try_for_each(|probed| {
+        let flushed = probed.drive.flush();
+        flushed.with_context(|| format!("{}: cannot flush", probed.drive.name()))
+    })
+}
+
+fn write_shadow(mpb: &Mpb, probed: &Probed) -> Result<()> {
+    if mpb.is_spare() {
+        // A spare has none, and what another array has left there must not outlive its record.
+        return erase_shadow(probed);
+    }
+    if !has_room(&probed.placement, mpb) {
+        return Ok(());
+    }
+    let bytes = shadow::encode(mpb, record_on(probed), probed.sector)
+        .with_context(|| cannot_encode(probed))?;
+    let offset_bytes = probed.placement.shadow().offset_bytes;
+    write(probed, offset_bytes, &bytes, "write the shadow copy")
+}
+
+fn write_own(mpb: &Mpb, probed: &Probed) -> Result<()> {
+    let image = encode_image(mpb, probed.sector).with_context(|| cannot_encode(probed))?;
+    let offset_bytes = probed.placement.image(image.len()).offset_bytes;
+    write(probed, offset_bytes, &image, "write the metadata")?;
     // The last sector holds the record of a reshape; there is none.
     let migration = probed.placement.migration_record_offset_bytes();
     let zeros = vec![0; probed.sector.bytes()];
-    probed
-        .drive
-        .write_at(at, &image)
-        .and_then(|()| probed.drive.write_at(migration, &zeros))
-        .with_context(|| format!("{name}: cannot write the metadata"))
+    write(probed, migration, &zeros, "write the metadata")
+}
+
+fn write(probed: &Probed, offset_bytes: u64, bytes: &[u8], what: &str) -> Result<()> {
+    let written = probed.drive.write_at(offset_bytes, bytes);
+    written.with_context(|| format!("{}: cannot {what}", probed.drive.name()))
+}
+
+fn cannot_encode(probed: &Probed) -> String {
+    format!("{}: the record cannot be encoded", probed.drive.name())
 }

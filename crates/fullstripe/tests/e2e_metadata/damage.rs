@@ -41,11 +41,17 @@ fn a_torn_record_is_named_and_the_others_serve() {
 }
 
 #[test]
-fn every_record_torn_is_no_array() {
+fn every_record_and_every_shadow_torn_is_no_array() {
     let rig = Rig::with_array("vol --level 1", 2);
     for name in ["d0", "d1"] {
         rig.put(name, DRIVE_BYTES - 1024 + 300, &[0xFF; 8]);
+        rig.put(name, rig.shadow_place() + 300, &[0xFF; 8]);
     }
+    let text = rig.run("examine d0").stdout;
+    assert!(
+        text.contains("shadow copy that cannot be used: it is torn"),
+        "{text}"
+    );
     let outcome = rig.run("assemble d0 d1");
     assert_eq!(outcome.code, 1);
     assert!(outcome.stderr.contains("metadata restore"), "{outcome:?}");
@@ -57,6 +63,7 @@ fn every_record_torn_is_no_array() {
     );
     rig.done("destroy vol --force --yes d0 d1");
     assert_eq!(rig.json("list d0 d1", 0)["empty"][1], "d1");
+    assert!(rig.json("examine d0", 0)["drives"][0]["shadow"].is_null());
 }
 
 #[test]

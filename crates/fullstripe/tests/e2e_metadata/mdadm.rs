@@ -77,6 +77,8 @@ fn compare(count: usize, lines: &[&str]) {
     for (slot, device) in devices.iter().enumerate() {
         let examined = examine(&mdadm, &device.device);
         let record = &own["drives"][slot]["record"];
+        // Which is a whole one: mdadm does not mind what lies in its reserve.
+        assert_eq!(own["drives"][slot]["shadow"]["same_as_record"], true);
         compare_container(&examined, record, count, made.len());
         for (at, device) in devices.iter().enumerate() {
             assert_eq!(
@@ -203,4 +205,33 @@ fn mdadm_sees_a_volume_that_is_not_synchronised() {
     let volume = &examined.volumes["raw"];
     assert_eq!(volume["Migrate State"], "initialize");
     assert!(volume["Map State"].ends_with("uninitialized"), "{volume:?}");
+}
+
+#[test]
+fn what_mdadm_erases_stays_erased() {
+    let Some(mdadm) = program("mdadm") else {
+        return;
+    };
+    let rig = Rig::with_drives(2);
+    let Some(devices) = Loop::over_all(&rig, 2) else {
+        return;
+    };
+    let specs = devices
+        .iter()
+        .map(|device| format!("{0},serial={0}", device.device));
+    let specs = specs.collect::<Vec<_>>().join(" ");
+    rig.done(&format!("create vol --level 1 {specs}"));
+    for device in &devices {
+        let output = Command::new(&mdadm)
+            .args(["--zero-superblock", &device.device])
+            .env("IMSM_NO_PLATFORM", "1")
+            .env("IMSM_DEVNAME_AS_SERIAL", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let own = rig.json(&format!("examine {specs}"), 0);
+    assert_eq!(own["drives"][0]["shadow"]["state"], "whole");
+    assert_eq!(rig.run(&format!("assemble {specs}")).code, 1);
+    rig.done(&format!("create new --level 1 {specs}"));
 }

@@ -65,6 +65,12 @@ impl Rig {
         file.write_all_at(bytes, offset_bytes).unwrap();
     }
 
+    /// Where the shadow copy of a drive of [`DRIVE_BYTES`] starts.
+    pub fn shadow_place(&self) -> u64 {
+        let placement = Placement::new(DRIVE_BYTES, SectorSize::Bytes512).unwrap();
+        placement.shadow().offset_bytes
+    }
+
     /// Everything on a drive.
     pub fn content(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap()

@@ -3,8 +3,9 @@
 //! comes out through every rule. Nothing may panic, and what can be read must survive being written.
 
 use super::choose::{Candidate, Content, choose};
-use super::codec::checksum;
-use super::place::{decode_region, encode_image};
+use super::codec::{DecodeError, RecordIdentity, checksum};
+use super::place::{Placement, decode_region, encode_image};
+use super::shadow::{self, Shadow};
 use super::start::{StartOptions, start_mode};
 use super::{Mpb, SectorSize, Serial, Uuid};
 use alloc::boxed::Box;
@@ -25,6 +26,7 @@ pub fn fuzz_one(data: &[u8]) {
         SectorSize::Bytes4096
     };
     let _ = decode_region(rest, sector);
+    as_shadow(rest, sector);
     let Ok(mpb) = Mpb::decode(&repaired(rest), sector) else {
         return;
     };
@@ -41,7 +43,78 @@ pub fn fuzz_one(data: &[u8]) {
         );
         let _ = encode_image(&mpb, sector);
     }
+    torn_everywhere(&mpb, sector, first);
     put_through_the_rules(mpb, sector, first);
+}
+
+/// Size of the drives that shadows are read from here: the smallest with every place on it.
+const DRIVE_BYTES: u64 = 64 << 20;
+
+/// The bytes as a shadow, and as the record in an otherwise whole one.
+fn as_shadow(bytes: &[u8], sector: SectorSize) {
+    let placement = Placement::new(DRIVE_BYTES, sector).expect("it is large enough");
+    let mut marked = shadow::MAGIC.to_vec();
+    marked.extend_from_slice(bytes);
+    for bytes in [bytes, &marked] {
+        let _ = shadow::decode(bytes, &placement, sector);
+    }
+    let sealed = shadow::seal(&repaired(bytes), None);
+    let Ok(Some(found)) = shadow::decode(&sealed, &placement, sector) else {
+        return;
+    };
+    let Ok(again) = shadow::encode(&found.mpb, found.replaced, sector) else {
+        return;
+    };
+    let again = shadow::decode(&again, &placement, sector);
+    assert!(
+        matches!(again, Ok(Some(_))),
+        "a shadow cannot be read once it has been read and written: {again:?}"
+    );
+}
+
+/// The record on every drive that it lists, torn, with shadows of it and of the one before.
+fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
+    let Ok(bytes) = mpb.encode(sector) else {
+        return;
+    };
+    let identity = RecordIdentity::of_header(&bytes).unwrap_or_default();
+    let candidates: Vec<Candidate> = (0u32..)
+        .zip(mpb.disks.iter().take(8))
+        .map(|(row, disk)| {
+            let behind = u32::from(choice >> row & 1);
+            let claims = RecordIdentity {
+                generation: identity.generation.wrapping_sub(behind),
+                ..identity
+            };
+            let shadow = Shadow {
+                mpb: Mpb {
+                    generation: claims.generation,
+                    ..mpb.clone()
+                },
+                identity: claims,
+                replaced: Some(identity).filter(|_| choice & 32 != 0),
+            };
+            Candidate {
+                name: String::from("drive"),
+                serial: disk.serial,
+                total_sectors: disk.total_sectors,
+                sector,
+                content: Content::Damaged(DecodeError::Checksum {
+                    computed: 0,
+                    claims,
+                }),
+                shadow: Some(Box::new(shadow)),
+            }
+        })
+        .collect();
+    for found in choose(&candidates).containers {
+        if let Ok(mut assembly) = found.outcome {
+            let from_shadows = assembly.unfinished.as_ref().is_some_and(|u| u.from_shadows);
+            let serving = assembly.present().contains(&true);
+            assert!(from_shadows || !serving, "served from nowhere");
+            let _ = assembly.record_absences();
+        }
+    }
 }
 
 /// `bytes` with signature, length and checksum as a reader wants them.
@@ -67,6 +140,7 @@ fn put_through_the_rules(mut mpb: Mpb, sector: SectorSize, choice: u8) {
         total_sectors,
         sector,
         content: Content::Record(Box::new(mpb.clone())),
+        shadow: None,
     };
     let candidates: Vec<Candidate> = mpb
         .disks

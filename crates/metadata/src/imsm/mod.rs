@@ -15,7 +15,8 @@
 //!
 //! * [`record`], [`attributes`]: the values, with friendly types;
 //! * [`codec`]: bytes to values and back; [`migration_record`]: the separate record of a reshape;
-//! * [`place`]: where on a drive these bytes are, and the image to write;
+//! * [`place`]: where on a drive these bytes are, and the image to write; [`shadow`]: a second copy of
+//!   our own, for when every first one is torn;
 //! * [`serial`], [`uuid`]: identities;
 //! * [`geometry`]: levels, sizes, and what stays readable by firmware;
 //! * [`build`]: new containers and every change of an existing record;
@@ -39,6 +40,7 @@ pub mod migration_record;
 pub mod place;
 pub mod record;
 pub mod serial;
+pub mod shadow;
 pub mod start;
 pub mod uuid;
 
@@ -50,7 +52,7 @@ mod golden;
 mod tests;
 
 pub use attributes::Attributes;
-pub use codec::{DecodeError, EncodeError};
+pub use codec::{DecodeError, EncodeError, RecordIdentity};
 #[doc(hidden)]
 pub use exercise::fuzz_one;
 pub use geometry::Level;
@@ -59,6 +61,7 @@ pub use record::{
     Volume, VolumeName, WriteHolePolicy,
 };
 pub use serial::Serial;
+pub use shadow::Shadow;
 pub use uuid::Uuid;
 
 /// Bytes in the unit of every sector number in this module.

@@ -7,14 +7,15 @@
 //!
 //! The first logical sector of the record (the *anchor*) is the last but one sector of the drive;
 //! what does not fit it lies in the sectors just before. So the extension followed by the anchor
-//! is one contiguous range, the *image*, and is written with a single write. There is only one
+//! is one contiguous range, the *image*, and is written with a single write. The format has only one
 //! copy per drive and no journal: a torn write shows as a bad checksum, and the other drives'
-//! copies serve.
+//! copies serve, or where there is none the [`shadow`] further in front.
 
 use super::codec::decode::{has_signature, record_length};
 use super::codec::{DecodeError, EncodeError};
 use super::migration_record::MigrationRecord;
 use super::record::{Mpb, SectorSize};
+use super::shadow;
 use super::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, SECTOR_BYTES};
 use alloc::vec::Vec;
 use core::fmt;
@@ -104,6 +105,15 @@ impl Placement {
                 .migration_record_offset_bytes()
                 .saturating_sub(length_bytes),
             length_bytes,
+        }
+    }
+
+    /// Where the [`shadow`] lies: all the room that is kept for it.
+    #[must_use]
+    pub fn shadow(&self) -> ByteRange {
+        ByteRange {
+            offset_bytes: self.drive_bytes - shadow::START_SECTORS_FROM_END * SECTOR_BYTES,
+            length_bytes: shadow::SECTORS * SECTOR_BYTES,
         }
     }
 

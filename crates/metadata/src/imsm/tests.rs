@@ -22,6 +22,7 @@ fn candidate(mpb: &Mpb, row: usize) -> Candidate {
         total_sectors: disk.total_sectors,
         sector: SectorSize::Bytes512,
         content: Content::Record(Box::new(mpb.clone())),
+        shadow: None,
     }
 }
 

@@ -74,33 +74,82 @@ fn cancelled_io_is_answered_once() {
 #[test]
 fn metadata_larger_than_its_memory_waits_its_turn() {
     let folder = tempfile::tempdir().unwrap();
-    let file = drive(image(folder.path(), "d0.img", 8 << 20));
-    let mut world = world([file.clone()]);
+    let files =
+        ["d0.img", "d1.img", "d2.img"].map(|name| drive(image(folder.path(), name, 8 << 20)));
+    let mut world = world(files.clone());
     world.encoder = Box::new(|_, record| {
         let mut bytes = vec![record.generation as u8; 3 << 20];
         bytes[0] = 0xEE;
-        (0, bytes)
+        vec![(0, bytes)]
     });
-    (1..=20).for_each(|generation| world.persist(MemberId(0), &record(generation)));
-    let all = inputs(&mut world, 20);
+    for generation in 1..=7 {
+        (0..3).for_each(|member| world.persist(MemberId(member), &record(generation)));
+    }
+    let all = inputs(&mut world, 21);
     assert!(
         all.iter()
             .all(|input| matches!(input, Input::Persisted { result: Ok(()), .. }))
     );
-    assert_eq!(
-        file.read_at(1, 1).unwrap(),
-        [20],
-        "the last one is the last"
-    );
+    for file in files {
+        let last = file.read_at(1, 1).unwrap();
+        assert_eq!(last, [7], "the last one is the last");
+    }
 
-    world.encoder = Box::new(|_, _| (100, vec![0; 512]));
+    world.encoder = Box::new(|_, _| vec![(100, vec![0; 512])]);
     world.persist(MemberId(0), &record(1));
-    match inputs(&mut world, 1)[..] {
+    assert_eq!(refused(&mut world), ErrorClass::Misuse);
+}
+
+fn refused(world: &mut RingWorld<()>) -> ErrorClass {
+    match inputs(world, 1)[..] {
         [
             Input::Persisted {
                 result: Err(error), ..
             },
-        ] => assert_eq!(error.class, ErrorClass::Misuse),
+        ] => error.class,
         ref other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = image(folder.path(), "d0.img", 1 << 20);
+    for spec in [
+        "ram:1m,latency=200ms".to_owned(),
+        format!("{},latency=200ms", file.display()),
+    ] {
+        let drive = drive(spec);
+        let mut world = world([drive.clone()]);
+        let first = |at: u64| drive.read_at(at, 1).unwrap()[0];
+        world.encoder = Box::new(|_, record| {
+            let bytes = vec![record.generation as u8; 512];
+            vec![(0, bytes.clone()), (4096, bytes.clone()), (8192, bytes)]
+        });
+        world.persist(MemberId(0), &record(3));
+        let mut seen = Vec::new();
+        let answer = loop {
+            world.submit();
+            let mut found = Vec::new();
+            world.reap(&mut found);
+            seen.push([first(0), first(4096), first(8192)]);
+            if let Some(answer) = found.pop() {
+                break answer;
+            }
+            let until = world.now().0 + 20 * Nanos::MILLISECOND.0;
+            world.wait(Some(Nanos(until)));
+        };
+        assert!(matches!(answer, Input::Persisted { result: Ok(()), .. }));
+        // A part is answered 200 ms after it was started; until then the next one is not there.
+        seen.dedup();
+        seen.retain(|parts| *parts != [0; 3]);
+        assert_eq!(seen, [[3, 0, 0], [3, 3, 0], [3, 3, 3]]);
+
+        // What follows a part that failed is not written.
+        world.encoder =
+            Box::new(|_, _| vec![(0, vec![9; 512]), (100, vec![9; 512]), (8192, vec![9; 512])]);
+        world.persist(MemberId(0), &record(4));
+        assert_eq!(refused(&mut world), ErrorClass::Misuse);
+        assert_eq!([first(0), first(8192)], [9, 3]);
     }
 }

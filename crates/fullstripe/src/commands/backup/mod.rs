@@ -10,14 +10,14 @@
 //! copy cannot be put on the wrong drive unnoticed and damage shows. The file is durable before
 //! anything is changed.
 
-mod crc32c;
 pub mod place;
 #[cfg(test)]
 mod tests;
 
-use crate::container::probe::Probed;
+use crate::container::probe::{FoundShadow, Probed};
 use anyhow::{Context, Result, anyhow, bail};
-use crc32c::crc32c;
+use metadata::crc32c::crc32c;
+use metadata::imsm::place::ByteRange;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -71,6 +71,17 @@ pub struct Area {
     pub crc32c: u32,
 }
 
+impl Area {
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> ByteRange {
+        ByteRange {
+            offset_bytes: self.offset_bytes,
+            length_bytes: self.length_bytes,
+        }
+    }
+}
+
 /// A header and the content of its areas.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backup {
@@ -114,7 +125,7 @@ impl Backup {
         self.content.push(content.collect());
     }
 
-    /// The metadata regions of `drives`.
+    /// The metadata regions of `drives`, and their shadows where there are any.
     ///
     /// # Errors
     /// A drive cannot be read.
@@ -122,15 +133,37 @@ impl Backup {
         let mut backup = Backup::new(reason);
         for probed in drives {
             let region = probed.placement.region_to_read();
+            let places = std::iter::once(region).chain(shadow_place(probed));
+            backup.add_places(probed, places)?;
+        }
+        Ok(backup)
+    }
+
+    /// Adds what lies in `places` of a drive.
+    ///
+    /// # Errors
+    /// The drive cannot be read.
+    pub fn add_places(
+        &mut self,
+        probed: &Probed,
+        places: impl Iterator<Item = ByteRange>,
+    ) -> Result<()> {
+        let read = |place: ByteRange| {
             let bytes = probed
                 .drive
-                .read_at(region.offset_bytes, region.length_bytes as usize)
+                .read_at(place.offset_bytes, place.length_bytes as usize)
                 .with_context(|| {
                     format!("{}: cannot read the metadata region", probed.drive.name())
                 })?;
-            backup.add(probed, &[(region.offset_bytes, &bytes)]);
-        }
-        Ok(backup)
+            Ok((place.offset_bytes, bytes))
+        };
+        let content: Vec<(u64, Vec<u8>)> = places.map(read).collect::<Result<_>>()?;
+        let areas: Vec<(u64, &[u8])> = content
+            .iter()
+            .map(|(offset_bytes, bytes)| (*offset_bytes, bytes.as_slice()))
+            .collect();
+        self.add(probed, &areas);
+        Ok(())
     }
 
     /// Writes the backup to a new file at `path` and makes it durable.
@@ -221,6 +254,15 @@ impl Backup {
                 rest.len()
             ))
         }
+    }
+}
+
+/// Where the drive's shadow lies, if there is one, whole or not.
+#[must_use]
+pub fn shadow_place(probed: &Probed) -> Option<ByteRange> {
+    match probed.shadow {
+        FoundShadow::Whole(_) | FoundShadow::Damaged(_) => Some(probed.placement.shadow()),
+        FoundShadow::Nothing | FoundShadow::Unreadable => None,
     }
 }
 

@@ -9,19 +9,20 @@ mod occupied;
 mod summary;
 mod zero;
 
-use super::backup::Backup;
 use super::backup::place::keep;
+use super::backup::{Backup, shadow_place};
 use super::exit_codes::conclude;
 use super::foreign::{Ends, Finding};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use crate::container::assemble::geometry_of;
 use crate::container::probe::Probed;
-use crate::container::write::write_record;
+use crate::container::write::{finish_update, write_record};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
+use metadata::imsm::place::ByteRange;
 use metadata::imsm::{Mpb, VolumeName};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -236,6 +237,7 @@ fn add_volume(
     if unsynced.is_some() {
         mpb.start_initial_sync(at)?;
     }
+    finish_update(assembly.unfinished.as_ref(), drives)?;
     mpb.bump_generation();
     write_record(&mpb, &all)?;
     Ok(Created {
@@ -277,7 +279,7 @@ fn require_servable(mpb: &Mpb, drives: &[Probed]) -> Result<()> {
         .try_for_each(|volume| geometry_of(volume, sector_bytes).map(drop))
 }
 
-/// Saves both ends of every drive that holds something; `None` if none does.
+/// Saves both ends of every drive that holds something, and its shadow; `None` if none does.
 fn save_ends(
     args: &CreateArgs,
     drives: &[Probed],
@@ -286,7 +288,14 @@ fn save_ends(
     let mut backup = Backup::new("create");
     for (probed, (ends, findings)) in drives.iter().zip(occupied) {
         if !findings.is_empty() {
-            backup.add(probed, &ends.areas());
+            let ends = ends
+                .areas()
+                .into_iter()
+                .map(|(offset_bytes, bytes)| ByteRange {
+                    offset_bytes,
+                    length_bytes: bytes.len() as u64,
+                });
+            backup.add_places(probed, ends.chain(shadow_place(probed)))?;
         }
     }
     if backup.header.drives.is_empty() {

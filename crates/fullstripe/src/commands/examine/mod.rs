@@ -2,6 +2,7 @@
 //! holds. Drives are judged one by one; what they amount to together is `assemble`'s question.
 
 mod record;
+mod shadow;
 mod text;
 
 use super::exit_codes::conclude;
@@ -11,6 +12,7 @@ use super::words::{print_json, print_text};
 use anyhow::Result;
 use record::RecordReport;
 use serde::Serialize;
+use shadow::ShadowReport;
 use std::process::ExitCode;
 
 /// Arguments of `examine`.
@@ -38,6 +40,8 @@ struct DriveReport {
     record: Option<RecordReport>,
     /// Why there is a record but not a valid one.
     damaged: Option<String>,
+    /// The second copy of the record that only fullstripe keeps, if there is one.
+    shadow: Option<ShadowReport>,
     /// What else was found. Inside an array, what lies at the start of the drive is the user's data.
     holds: Vec<String>,
 }
@@ -101,6 +105,7 @@ fn look(spec: &str) -> Result<DriveReport> {
         model: probed.drive.model(),
         record,
         damaged,
+        shadow: shadow::of(&probed),
         holds: search(&ends)
             .into_iter()
             .map(|finding| finding.what)

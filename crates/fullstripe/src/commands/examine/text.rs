@@ -27,6 +27,9 @@ pub fn of_drive(drive: &DriveReport) -> String {
         }
         (None, None) => text.push_str("  no IMSM record\n"),
     }
+    if let Some(shadow) = &drive.shadow {
+        text.push_str(&super::shadow::text(shadow));
+    }
     let inside = drive
         .record
         .as_ref()

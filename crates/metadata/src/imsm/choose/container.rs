@@ -1,9 +1,10 @@
 //! The decision for one container.
 
 use super::winner::{self, Agreement, RecordCopy, Standing, standing};
-use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal};
+use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal, Unfinished};
 use crate::imsm::codec::DecodeError;
 use crate::imsm::record::{Mpb, SectorSize};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -39,10 +40,10 @@ pub(super) fn decide(candidates: &[Candidate], family: u32) -> Result<Assembly, 
     }
     roll.check_sizes();
     let highest = copies.iter().map(|copy| copy.mpb.generation).max();
-    Ok(roll.finish(highest.unwrap_or_default()))
+    Ok(roll.finish(winner.mpb, highest.unwrap_or_default()))
 }
 
-fn refuse_duplicates(
+pub(super) fn refuse_duplicates(
     candidates: &[Candidate],
     in_group: impl Fn(&Candidate) -> bool,
 ) -> Result<(), Refusal> {
@@ -63,7 +64,7 @@ fn refuse_duplicates(
     Ok(())
 }
 
-fn common_sector_size(
+pub(super) fn common_sector_size(
     candidates: &[Candidate],
     in_group: impl Fn(&Candidate) -> bool,
 ) -> Result<SectorSize, Refusal> {
@@ -109,18 +110,18 @@ fn split_by_own_record(
 }
 
 /// The disk table of the truth, being filled with drives.
-struct Roll<'a> {
+pub(super) struct Roll<'a> {
     candidates: &'a [Candidate],
     mpb: Mpb,
     sector: SectorSize,
-    members: Vec<MemberState>,
+    pub members: Vec<MemberState>,
     outsiders: Vec<(usize, Eviction)>,
-    rewrite_needed: bool,
-    warnings: Vec<String>,
+    pub rewrite_needed: bool,
+    pub warnings: Vec<String>,
 }
 
 impl<'a> Roll<'a> {
-    fn new(
+    pub fn new(
         candidates: &'a [Candidate],
         winner: &RecordCopy<'_>,
         strangers: Vec<(usize, Eviction)>,
@@ -173,14 +174,14 @@ impl<'a> Roll<'a> {
             .collect()
     }
 
-    fn evict(&mut self, row: usize, drive: usize, reason: Eviction) {
+    pub fn evict(&mut self, row: usize, drive: usize, reason: Eviction) {
         let label = self.candidates[drive].label();
         self.warnings
             .push(format!("{label} does not serve: {reason}"));
         self.members[row] = MemberState::Evicted { drive, reason };
     }
 
-    fn put_outside(&mut self, drive: usize, reason: Eviction) {
+    pub fn put_outside(&mut self, drive: usize, reason: Eviction) {
         let label = self.candidates[drive].label();
         self.warnings
             .push(format!("{label} does not serve: {reason}"));
@@ -302,7 +303,7 @@ impl<'a> Roll<'a> {
         ));
     }
 
-    fn unite_dirty(&mut self, older: &Mpb) {
+    pub fn unite_dirty(&mut self, older: &Mpb) {
         for volume in &mut self.mpb.volumes {
             let same = older.volumes.iter().find(|other| other.name == volume.name);
             volume.dirty |= same.map_or(0, |other| other.dirty);
@@ -310,7 +311,7 @@ impl<'a> Roll<'a> {
     }
 
     /// Drives must be as large as the record says, or at least hold every volume.
-    fn check_sizes(&mut self) {
+    pub fn check_sizes(&mut self) {
         let end = self
             .mpb
             .volumes
@@ -339,8 +340,10 @@ impl<'a> Roll<'a> {
         }
     }
 
-    fn finish(mut self, highest_generation: u32) -> Assembly {
+    /// `truth` is the record that was chosen, as it was found.
+    pub fn finish(mut self, truth: &Mpb, highest_generation: u32) -> Assembly {
         self.mpb.generation = self.mpb.generation.max(highest_generation);
+        let unfinished = self.unfinished(truth);
         for (row, state) in self.members.iter().enumerate() {
             if *state == MemberState::Missing {
                 let serial = self.mpb.disks[row].serial;
@@ -354,8 +357,32 @@ impl<'a> Roll<'a> {
             members: self.members,
             outsiders: self.outsiders,
             spares: Vec::new(),
+            unfinished,
             rewrite_needed: self.rewrite_needed,
             warnings: self.warnings,
         }
+    }
+
+    /// What is left to do of the update that wrote `truth`. A drive that is ahead of it, but does not
+    /// serve, is overtaken first.
+    ///
+    /// Dirty marks that only older copies have come with the update after this one. If that is cut off, too,
+    /// they are lost; but a clean mark is never written while data is in flight, so what is lost is a
+    /// resync that was not needed.
+    fn unfinished(&self, truth: &Mpb) -> Option<Unfinished> {
+        let record = Mpb {
+            generation: self.mpb.generation,
+            ..truth.clone()
+        };
+        let lacks = |drive: &usize| match &self.candidates[*drive].content {
+            Content::Record(own) => **own != record,
+            Content::Nothing | Content::Damaged(_) => true,
+        };
+        let drives: Vec<usize> = self.serving().into_iter().filter(lacks).collect();
+        (!drives.is_empty()).then(|| Unfinished {
+            record: Box::new(record),
+            drives,
+            from_shadows: false,
+        })
     }
 }

@@ -16,6 +16,8 @@
 //!   cannot tell apart, and a damaged copy that claims to be newer than every readable one.
 //! * A damaged copy on a drive that the winner lists as healthy is an interrupted update, if its
 //!   header agrees; the drive serves and is written again.
+//! * Where every member's record is torn, the private second copies serve ([`Shadow`]), if they agree
+//!   and nothing was written after them.
 //! * A drive that should be a member but carries no record, a spare's, or another container's is
 //!   evicted: its place goes by what the winner records, never by what can be read.
 //!
@@ -23,16 +25,18 @@
 
 mod container;
 mod outcome;
+mod shadow;
 mod winner;
 
 #[cfg(test)]
 mod tests;
 
-pub use outcome::{Assembly, Eviction, Half, MemberState, Refusal};
+pub use outcome::{Assembly, Eviction, Half, MemberState, Refusal, ShadowDoubt, Unfinished};
 
 use super::codec::DecodeError;
 use super::record::{Mpb, SectorSize};
 use super::serial::Serial;
+use super::shadow::Shadow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -51,6 +55,8 @@ pub struct Candidate {
     pub sector: SectorSize,
     /// What lies in its metadata region.
     pub content: Content,
+    /// Its shadow, if there is a whole one.
+    pub shadow: Option<Box<Shadow>>,
 }
 
 /// What a drive's metadata region holds.
@@ -105,9 +111,10 @@ pub struct Found {
 /// Groups drives into containers and decides for each what the truth is.
 #[must_use]
 pub fn choose(candidates: &[Candidate]) -> Choice {
+    let records = candidates.iter().filter_map(Candidate::container_record);
+    let recorded = records.map(Mpb::container_family);
     let mut families: Vec<u32> = Vec::new();
-    for mpb in candidates.iter().filter_map(Candidate::container_record) {
-        let family = mpb.container_family();
+    for family in recorded.chain(shadow::families(candidates)) {
         if !families.contains(&family) {
             families.push(family);
         }
@@ -116,7 +123,8 @@ pub fn choose(candidates: &[Candidate]) -> Choice {
         .into_iter()
         .map(|container_family| Found {
             container_family,
-            outcome: container::decide(candidates, container_family),
+            outcome: shadow::decide(candidates, container_family)
+                .unwrap_or_else(|| container::decide(candidates, container_family)),
         })
         .collect();
     let claimed = |drive: usize| {

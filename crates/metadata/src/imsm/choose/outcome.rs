@@ -4,6 +4,7 @@ use super::Candidate;
 use crate::imsm::build::BuildError;
 use crate::imsm::record::{Mpb, SectorSize, Volume};
 use crate::imsm::serial::Serial;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,10 +22,24 @@ pub struct Assembly {
     pub outsiders: Vec<(usize, Eviction)>,
     /// Spares that are large enough and have the right sector size.
     pub spares: Vec<usize>,
+    /// The last update, if it has not reached every member that serves. It must be finished before the
+    /// next one begins, or two of them could be cut off in a row and leave copies two generations apart.
+    pub unfinished: Option<Unfinished>,
     /// The record must be written to all members before the first volume is started.
     pub rewrite_needed: bool,
     /// What the user should know, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// An update of the record that was interrupted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The record as the update wrote it.
+    pub record: Box<Mpb>,
+    /// Drives that serve but do not carry it.
+    pub drives: Vec<usize>,
+    /// It was found in the shadows only, so these must stay until the drives' own copies are whole.
+    pub from_shadows: bool,
 }
 
 /// Who serves a row of the disk table. Drives are indexes into the candidates.
@@ -246,6 +261,66 @@ pub enum Refusal {
         /// The highest readable generation.
         newest: u32,
     },
+    /// Every member's record is torn, and the shadows must not serve.
+    ShadowsInDoubt {
+        /// Drives with a whole shadow.
+        drives: Vec<String>,
+        /// Why they must not.
+        why: ShadowDoubt,
+    },
+}
+
+/// Why the shadows of a container must not serve although no member's record is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShadowDoubt {
+    /// They, or what a lost drive carries, contradict each other.
+    Disagree {
+        /// The newest.
+        first: Half,
+        /// The other.
+        second: Half,
+    },
+    /// A member's record is not torn but gone, or another's.
+    NotTorn {
+        /// The drive.
+        drive: String,
+    },
+    /// A member's torn record is not one that the newest shadow knows.
+    Overtaken {
+        /// The drive.
+        drive: String,
+        /// What the torn record's header says.
+        generation: u32,
+        /// Generation of the newest shadow.
+        shadow_generation: u32,
+    },
+}
+
+impl fmt::Display for ShadowDoubt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disagree { first, second } => write!(
+                out,
+                "they are not of one update: {first}, and {second}; decide which to keep and remove \
+                 the other's drives"
+            ),
+            Self::NotTorn { drive } => write!(
+                out,
+                "{drive} should be a member but its record is not torn, it is gone or another's; \
+                 leave that drive out"
+            ),
+            Self::Overtaken {
+                drive,
+                generation,
+                shadow_generation,
+            } => write!(
+                out,
+                "the torn record of {drive}, generation {generation}, is not one that the shadow copy \
+                 of generation {shadow_generation} knows, so another program wrote it later; \
+                 `metadata restore` puts back a saved copy"
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -291,6 +366,11 @@ impl fmt::Display for Refusal {
                 out,
                 "the damaged record of {drive} claims generation {claimed}, newer than every \
                  readable one ({newest}); remove that drive to go on without it"
+            ),
+            Self::ShadowsInDoubt { drives, why } => write!(
+                out,
+                "every member's record is torn, and the shadow copies on {} do not serve: {why}",
+                drives.join(", ")
             ),
         }
     }

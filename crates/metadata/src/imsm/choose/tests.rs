@@ -2,6 +2,8 @@
 
 mod damaged;
 mod histories;
+mod power_cuts;
+mod shadows;
 
 use super::*;
 use crate::imsm::build::{NewDrive, RebuildTarget};
@@ -16,6 +18,7 @@ fn carries(serial: &Serial, mpb: &Mpb) -> Candidate {
         total_sectors: 131_072,
         sector: SectorSize::Bytes512,
         content: Content::Record(Box::new(mpb.clone())),
+        shadow: None,
     }
 }
 

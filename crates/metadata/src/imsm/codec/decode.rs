@@ -4,7 +4,7 @@ use super::layout::{
     BAD_BLOCK_LOG_HEAD_BYTES, BAD_BLOCK_LOG_MAGIC, HEADER_BYTES, NO_FAILED_SLOT, RawBadBlock,
     RawDisk, RawHeader, RawMap, RawVolume, SLOT_OUT_OF_SYNC, join,
 };
-use super::{DecodeError, TornClaims, Units, checksum, word_at};
+use super::{DecodeError, RecordIdentity, Units, checksum, word_at};
 use crate::imsm::attributes::{Attributes, SIGNATURE_PREFIX};
 use crate::imsm::record::{
     BadBlockEntry, Disk, HeaderBytes, Map, MapBytes, MapState, Migration, MigrationKind, Mpb,
@@ -113,25 +113,12 @@ fn assemble(
 }
 
 fn verify_checksum(record: &[u8], header: &RawHeader) -> Result<(), DecodeError> {
-    let (stored, computed) = (header.checksum.get(), checksum(record));
-    if stored == computed {
+    let claims = RecordIdentity::of(header);
+    let computed = checksum(record);
+    if claims.checksum == computed {
         return Ok(());
     }
-    let orig_family_num = header.orig_family_num.get();
-    let container_family = if orig_family_num == 0 {
-        header.family_num.get()
-    } else {
-        orig_family_num
-    };
-    let claims = TornClaims {
-        container_family,
-        generation: header.generation.get(),
-    };
-    Err(DecodeError::Checksum {
-        stored,
-        computed,
-        claims,
-    })
+    Err(DecodeError::Checksum { computed, claims })
 }
 
 /// Where the bad block log starts: at the end of the record if there is none.

@@ -1,16 +1,7 @@
 //! What can be wrong with bytes that should be a record, or with a record that should be bytes.
 
+use super::RecordIdentity;
 use core::fmt;
-
-/// What the header of a record with a bad checksum says about itself. Not to be trusted, but a
-/// record torn by an interrupted write usually has an intact first sector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TornClaims {
-    /// Container identity, as [`Mpb::container_family`](crate::imsm::Mpb::container_family).
-    pub container_family: u32,
-    /// Generation.
-    pub generation: u32,
-}
 
 /// Why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +27,11 @@ pub enum DecodeError {
     },
     /// The checksum does not match: the record is torn or damaged.
     Checksum {
-        /// In the header.
-        stored: u32,
         /// Of the bytes.
         computed: u32,
-        /// What the header says.
-        claims: TornClaims,
+        /// What the header says. Not to be trusted, but a record torn by an interrupted write usually
+        /// has an intact first sector.
+        claims: RecordIdentity,
     },
     /// A table reaches past the end of the record.
     Truncated {
@@ -109,15 +99,11 @@ impl fmt::Display for DecodeError {
                     "the record is {mpb_size} bytes long but only {bytes} were read"
                 )
             }
-            Self::Checksum {
-                stored,
-                computed,
-                claims,
-            } => write!(
+            Self::Checksum { computed, claims } => write!(
                 out,
                 "the record is torn or damaged: its checksum is {computed:08x} but it says \
-                 {stored:08x} (header: family {:08x}, generation {})",
-                claims.container_family, claims.generation
+                 {:08x} (header: family {:08x}, generation {})",
+                claims.checksum, claims.container_family, claims.generation
             ),
             Self::Truncated { part, offset } => {
                 write!(

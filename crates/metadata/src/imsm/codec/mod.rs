@@ -15,13 +15,15 @@
 pub(super) mod decode;
 mod encode;
 mod errors;
+mod identity;
 pub(super) mod layout;
 mod values;
 
 #[cfg(test)]
 mod tests;
 
-pub use errors::{DecodeError, EncodeError, TornClaims};
+pub use errors::{DecodeError, EncodeError};
+pub use identity::RecordIdentity;
 
 use super::record::SectorSize;
 

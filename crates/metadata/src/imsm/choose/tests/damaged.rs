@@ -1,16 +1,16 @@
 //! Drives whose records are torn, gone, foreign, or on the wrong drive.
 
 use super::*;
-use crate::imsm::codec::TornClaims;
+use crate::imsm::codec::RecordIdentity;
 
 /// A record with a bad checksum whose header says this.
 fn torn(container_family: u32, generation: u32) -> Content {
-    let claims = TornClaims {
+    let claims = RecordIdentity {
         container_family,
         generation,
+        checksum: 1,
     };
     Content::Damaged(DecodeError::Checksum {
-        stored: 1,
         computed: 2,
         claims,
     })

@@ -1,5 +1,5 @@
 //! CRC-32C (Castagnoli): reflected polynomial 0x82F63B78, all ones at the start and inverted at the end,
-//! as in RFC 3720, appendix B.4.
+//! as in RFC 3720, appendix B.4. Ours is for small things that are seldom read; it takes a byte at a time.
 
 const TABLE: [u32; 256] = table();
 

@@ -1,0 +1,258 @@
+//! When the shadows are the truth: only when nothing better is left.
+//!
+//! A [`Shadow`] may never bring back an older state over a newer one that was acknowledged. So the
+//! newest one serves only if, for every drive here that it lists as a healthy member:
+//!
+//! * the drive's own record is torn: its header is there, its checksum is wrong. A record that is whole
+//!   decides by the ordinary rules, shadows or not; one that is gone was erased on purpose, and so was the
+//!   array;
+//! * the torn record is the one that the shadow holds or the one that it replaced, by what its header
+//!   says. Any other was written later, by a program that keeps no shadows (md, firmware), and may have
+//!   recorded a failure;
+//! * the drive's own shadow, if it is whole, is the same, or holds the record that the newest replaced.
+//!
+//! A drive that the newest shadow marks failed, or does not list any more, is no member: what it carries
+//! was written before it was lost. But if that is not older, or calls one of the members failed, then
+//! the drives went two ways, and the shadows do not serve.
+//!
+//! Where the shadows do not serve and no record of the container is whole, that is a [`Refusal`] which
+//! says why; where a record is whole, the ordinary rules go on as if there were no shadows.
+
+use super::container::{Roll, common_sector_size, refuse_duplicates};
+use super::winner::{RecordCopy, Standing, standing};
+use super::{Assembly, Candidate, Content, Eviction, Half, MemberState, Refusal, ShadowDoubt};
+use crate::imsm::codec::{DecodeError, RecordIdentity};
+use crate::imsm::record::Mpb;
+use crate::imsm::shadow::Shadow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A drive whose own record is torn and whose shadow is whole and lists it as a healthy member.
+#[derive(Clone, Copy)]
+struct Carrier<'a> {
+    drive: usize,
+    candidate: &'a Candidate,
+    shadow: &'a Shadow,
+}
+
+impl<'a> Carrier<'a> {
+    fn of(drive: usize, candidate: &'a Candidate) -> Option<Self> {
+        let shadow = candidate.shadow.as_deref()?;
+        let header = torn_header(candidate)?;
+        // A drive that was taken for another container since may still have the shadow of the last.
+        let is_its_own =
+            header.container_family == shadow.identity.container_family || shadow.explains(&header);
+        let lists_itself = matches!(
+            standing(&shadow.mpb, &candidate.serial),
+            Standing::Listed(_)
+        );
+        (is_its_own && lists_itself && !candidate.serial.is_empty()).then_some(Self {
+            drive,
+            candidate,
+            shadow,
+        })
+    }
+
+    fn half(&self) -> Half {
+        Half {
+            drives: vec![self.candidate.label()],
+            generation: self.shadow.mpb.generation,
+        }
+    }
+}
+
+fn torn_header(candidate: &Candidate) -> Option<RecordIdentity> {
+    match candidate.content {
+        Content::Damaged(DecodeError::Checksum { claims, .. }) => Some(claims),
+        _ => None,
+    }
+}
+
+fn carriers(candidates: &[Candidate]) -> impl Iterator<Item = Carrier<'_>> {
+    candidates
+        .iter()
+        .enumerate()
+        .filter_map(|(drive, candidate)| Carrier::of(drive, candidate))
+}
+
+/// The containers that shadows speak of.
+pub(super) fn families(candidates: &[Candidate]) -> impl Iterator<Item = u32> {
+    carriers(candidates).map(|carrier| carrier.shadow.identity.container_family)
+}
+
+/// Decides about container `family` by its shadows; `None` where the ordinary rules have to.
+pub(super) fn decide(candidates: &[Candidate], family: u32) -> Option<Result<Assembly, Refusal>> {
+    let carriers: Vec<Carrier<'_>> = carriers(candidates)
+        .filter(|carrier| carrier.shadow.identity.container_family == family)
+        .collect();
+    let newest = *carriers
+        .iter()
+        .max_by_key(|carrier| carrier.shadow.mpb.generation)?;
+    let case = Case {
+        candidates,
+        family,
+        carriers,
+        newest,
+    };
+    match case.doubt() {
+        None => Some(case.assemble()),
+        Some(_) if candidates.iter().any(|other| case.record(other).is_some()) => None,
+        Some(why) => Some(Err(Refusal::ShadowsInDoubt {
+            drives: case.carriers.iter().map(|c| c.candidate.label()).collect(),
+            why,
+        })),
+    }
+}
+
+/// Everything that is known of one container.
+struct Case<'a> {
+    candidates: &'a [Candidate],
+    family: u32,
+    carriers: Vec<Carrier<'a>>,
+    newest: Carrier<'a>,
+}
+
+impl<'a> Case<'a> {
+    /// What the newest shadow says about a drive.
+    fn standing(&self, candidate: &Candidate) -> Standing {
+        if candidate.serial.is_empty() {
+            return Standing::Unknown;
+        }
+        standing(&self.newest.shadow.mpb, &candidate.serial)
+    }
+
+    fn is_member(&self, candidate: &Candidate) -> bool {
+        matches!(self.standing(candidate), Standing::Listed(_))
+    }
+
+    /// The drive's own record, if it is whole and one of this container.
+    fn record(&self, candidate: &'a Candidate) -> Option<&'a Mpb> {
+        candidate
+            .container_record()
+            .filter(|mpb| mpb.container_family() == self.family)
+    }
+
+    /// The drive's shadow of this container.
+    fn shadow_of(&self, drive: usize) -> Option<&'a Shadow> {
+        let own = self.carriers.iter().find(|carrier| carrier.drive == drive);
+        own.map(|carrier| carrier.shadow)
+    }
+
+    /// Whether a record is the newest shadow's, or one that its update was replacing.
+    fn is_known(&self, identity: &RecordIdentity) -> bool {
+        let newest = self.newest.shadow.identity;
+        self.carriers
+            .iter()
+            .filter(|carrier| carrier.shadow.identity == newest)
+            .any(|carrier| carrier.shadow.explains(identity))
+    }
+
+    /// The first reason why the shadows must not serve.
+    fn doubt(&self) -> Option<ShadowDoubt> {
+        let mut drives = self.candidates.iter().enumerate();
+        drives.find_map(|(drive, candidate)| {
+            if self.is_member(candidate) {
+                self.doubt_about_member(drive, candidate)
+            } else {
+                self.doubt_about_other(drive, candidate)
+            }
+        })
+    }
+
+    fn doubt_about_member(&self, drive: usize, candidate: &Candidate) -> Option<ShadowDoubt> {
+        let Some(header) = torn_header(candidate) else {
+            let drive = candidate.label();
+            return Some(ShadowDoubt::NotTorn { drive });
+        };
+        let own = self.shadow_of(drive);
+        if let Some(own) = own.filter(|own| !self.is_known(&own.identity)) {
+            return Some(self.disagreement(candidate, &own.mpb));
+        }
+        (!self.is_known(&header)).then(|| ShadowDoubt::Overtaken {
+            drive: candidate.label(),
+            generation: header.generation,
+            shadow_generation: self.newest.shadow.mpb.generation,
+        })
+    }
+
+    fn doubt_about_other(&self, drive: usize, candidate: &'a Candidate) -> Option<ShadowDoubt> {
+        let shadow = self.shadow_of(drive).map(|shadow| &shadow.mpb);
+        let mpb = self.record(candidate).or(shadow)?;
+        let accuses = |member: &Candidate| {
+            self.is_member(member)
+                && matches!(standing(mpb, &member.serial), Standing::MarkedFailed(_))
+        };
+        let is_older = mpb.generation < self.newest.shadow.mpb.generation;
+        (!is_older || self.candidates.iter().any(accuses))
+            .then(|| self.disagreement(candidate, mpb))
+    }
+
+    fn disagreement(&self, candidate: &Candidate, mpb: &Mpb) -> ShadowDoubt {
+        ShadowDoubt::Disagree {
+            first: self.newest.half(),
+            second: Half {
+                drives: vec![candidate.label()],
+                generation: mpb.generation,
+            },
+        }
+    }
+
+    fn assemble(&self) -> Result<Assembly, Refusal> {
+        let is_member = |candidate: &Candidate| self.is_member(candidate);
+        refuse_duplicates(self.candidates, is_member)?;
+        let sector = common_sector_size(self.candidates, is_member)?;
+        let mpb = &self.newest.shadow.mpb;
+        let winner = RecordCopy {
+            drive: self.newest.drive,
+            candidate: self.newest.candidate,
+            mpb,
+        };
+        let mut roll = Roll::new(self.candidates, &winner, Vec::new(), sector);
+        roll.warnings.push(self.sentence());
+        roll.rewrite_needed = true;
+        for (drive, candidate) in self.candidates.iter().enumerate() {
+            let has_trace = self.record(candidate).is_some() || self.is_torn_copy(candidate);
+            match self.standing(candidate) {
+                Standing::Listed(row) => {
+                    roll.members[row] = MemberState::Present { drive };
+                    if let Some(own) = self.shadow_of(drive) {
+                        roll.unite_dirty(&own.mpb);
+                    }
+                }
+                Standing::MarkedFailed(row) if has_trace => {
+                    roll.evict(row, drive, Eviction::MarkedFailed);
+                }
+                Standing::Unknown if has_trace => roll.put_outside(drive, Eviction::Replaced),
+                Standing::MarkedFailed(_) | Standing::Unknown => {}
+            }
+        }
+        roll.check_sizes();
+        let mut assembly = roll.finish(mpb, mpb.generation);
+        if let Some(unfinished) = &mut assembly.unfinished {
+            unfinished.from_shadows = true;
+        }
+        Ok(assembly)
+    }
+
+    fn is_torn_copy(&self, candidate: &Candidate) -> bool {
+        torn_header(candidate).is_some_and(|header| header.container_family == self.family)
+    }
+
+    fn sentence(&self) -> String {
+        let newest = self.newest.shadow.identity;
+        let drives: Vec<String> = self
+            .carriers
+            .iter()
+            .filter(|carrier| carrier.shadow.identity == newest)
+            .map(|carrier| carrier.candidate.label())
+            .collect();
+        format!(
+            "every member's record is torn: the shadow copy of generation {} on {} serves, and the \
+             records will be written again from it",
+            newest.generation,
+            drives.join(", ")
+        )
+    }
+}

@@ -1,0 +1,181 @@
+//! A shadow comes back as it was made, damage is noticed, and its place belongs to nobody else.
+
+use super::*;
+use crate::imsm::golden;
+use crate::imsm::migration_record::MigrationRecord;
+use crate::imsm::record::Migration;
+use crate::imsm::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS};
+use alloc::vec;
+
+const DRIVE_BYTES: u64 = 64 << 20;
+
+fn placement(sector: SectorSize) -> Placement {
+    Placement::new(DRIVE_BYTES, sector).unwrap()
+}
+
+const REPLACED: RecordIdentity = RecordIdentity {
+    container_family: 0x27df_be6e,
+    generation: 22,
+    checksum: 0x1234_5678,
+};
+
+/// The place of a drive's shadow, with `shadow` in it.
+fn place_with(shadow: &[u8]) -> Vec<u8> {
+    let mut region = vec![0xA5; PLACE_BYTES];
+    region[..shadow.len()].copy_from_slice(shadow);
+    region
+}
+
+#[test]
+fn a_shadow_comes_back_as_it_was_made() {
+    for sector in [SectorSize::Bytes512, SectorSize::Bytes4096] {
+        for replaced in [None, Some(REPLACED)] {
+            let mpb = golden::raid5();
+            let bytes = encode(&mpb, replaced, sector).unwrap();
+            assert!(bytes.len().is_multiple_of(sector.bytes()));
+            let found = decode(&place_with(&bytes), &placement(sector), sector);
+            let found = found.unwrap().unwrap();
+            assert_eq!(found.mpb, mpb);
+            assert_eq!(found.replaced, replaced);
+            let own = RecordIdentity::of_header(&mpb.encode(sector).unwrap()).unwrap();
+            assert_eq!(found.identity, own);
+            assert!(found.explains(&own));
+            assert_eq!(found.explains(&REPLACED), replaced.is_some());
+        }
+    }
+}
+
+/// The header on the drive, so that a later version cannot change it unnoticed.
+#[test]
+fn the_layout_is_the_one_of_version_1() {
+    let mpb = golden::raid5();
+    let bytes = encode(&mpb, Some(REPLACED), SectorSize::Bytes512).unwrap();
+    assert_eq!(bytes.len(), 1024);
+    assert_eq!(&bytes[..16], b"fullstripeShadow");
+    let words: Vec<u32> = bytes[16..64]
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    let wanted = [
+        1,
+        0xd873_128b,
+        584,
+        // The record: family, generation and checksum that mdadm wrote.
+        0x27df_be6e,
+        23,
+        0x2d79_67ba,
+        1,
+        0x27df_be6e,
+        22,
+        0x1234_5678,
+        0,
+        0,
+    ];
+    assert_eq!(words, wanted, "{words:08x?}");
+    let record = mpb.encode(SectorSize::Bytes512).unwrap();
+    assert_eq!(bytes[64..64 + 584], record);
+}
+
+#[test]
+fn every_flipped_byte_is_noticed() {
+    let sector = SectorSize::Bytes512;
+    let bytes = encode(&golden::raid1(), Some(REPLACED), sector).unwrap();
+    let used = 64 + golden::raid1().encode(sector).unwrap().len();
+    for at in 0..used {
+        let mut region = place_with(&bytes);
+        region[at] ^= 0x10;
+        let found = decode(&region, &placement(sector), sector);
+        if at < MAGIC.len() {
+            assert_eq!(found, Ok(None), "byte {at}");
+        } else {
+            assert!(found.is_err(), "byte {at}");
+        }
+    }
+    for length in 0..used {
+        let found = decode(&bytes[..length], &placement(sector), sector);
+        assert!(!matches!(found, Ok(Some(_))), "cut at {length}");
+    }
+}
+
+#[test]
+fn nothing_and_newer_versions_are_told_apart() {
+    let sector = SectorSize::Bytes512;
+    let decode = |region: &[u8]| decode(region, &placement(sector), sector);
+    assert_eq!(decode(&[]), Ok(None));
+    assert_eq!(decode(&vec![0; PLACE_BYTES]), Ok(None));
+    let mut newer = encode(&golden::raid1(), None, sector).unwrap();
+    newer[16] = 2;
+    assert_eq!(decode(&newer), Err(ShadowError::Version { found: 2 }));
+    assert!(has_mark(&newer));
+    let spare = Mpb {
+        volumes: Vec::new(),
+        ..golden::raid1()
+    };
+    let spare = encode(&spare, None, sector).unwrap();
+    assert_eq!(decode(&spare), Err(ShadowError::Contradiction));
+}
+
+#[test]
+fn the_place_holds_the_longest_record_and_meets_no_other() {
+    assert_eq!(PLACE_BYTES, (64 + MAX_RECORD_BYTES).next_multiple_of(4096));
+    for sector in [SectorSize::Bytes512, SectorSize::Bytes4096] {
+        let placement = placement(sector);
+        let place = placement.shadow();
+        let end = place.offset_bytes + place.length_bytes;
+        assert!(place.offset_bytes.is_multiple_of(4096) && end.is_multiple_of(4096));
+        // mdadm's copy area: 2048 sectors from 2209 before the end, on 4096-byte sectors rounded down.
+        let copy_area = DRIVE_BYTES - 2209 * 512;
+        assert!(end <= copy_area - copy_area % sector.bytes() as u64);
+        assert!(end <= placement.region_to_read().offset_bytes);
+        // The log of the largest volume that is ever laid out.
+        let data_end = DRIVE_BYTES - RESERVED_AT_END_SECTORS * 512;
+        assert!(data_end + WRITE_HOLE_LOG_SECTORS * 512 <= place.offset_bytes);
+        assert_eq!(MigrationRecord::none(sector).len(), sector.bytes());
+    }
+}
+
+#[test]
+fn there_is_no_room_where_a_volume_or_a_reshape_may_be() {
+    let placement = placement(SectorSize::Bytes512);
+    let sectors = DRIVE_BYTES / 512;
+    // The component's size follows from the stripes, so a volume is moved rather than stretched.
+    let ends_at = |end: u64| {
+        let mut mpb = golden::raid5();
+        let component = mpb.volumes[0].component_sectors();
+        mpb.volumes[0].map.start_sector = end - component;
+        mpb
+    };
+    let last = sectors - START_SECTORS_FROM_END - WRITE_HOLE_LOG_SECTORS;
+    assert!(has_room(&placement, &golden::raid5()));
+    assert!(has_room(&placement, &ends_at(last)));
+    assert!(!has_room(&placement, &ends_at(last + 1)));
+    assert!(!has_room(&placement, &ends_at(sectors - 2217)));
+
+    for (kind, wanted) in [
+        (MigrationKind::Rebuild, true),
+        (MigrationKind::Repair, true),
+        (MigrationKind::General, false),
+        (MigrationKind::Unknown(9), false),
+    ] {
+        let mut mpb = golden::raid5();
+        let second_map = mpb.volumes[0].map.clone();
+        mpb.volumes[0].migration = Some(Migration {
+            kind,
+            checkpoint_unit: 0,
+            second_map,
+        });
+        assert_eq!(has_room(&placement, &mpb), wanted, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_shadow_inside_a_volume_is_user_data() {
+    let sector = SectorSize::Bytes512;
+    let mut mpb = golden::raid5();
+    mpb.volumes[0].map.start_sector = 10_000;
+    let bytes = encode(&mpb, None, sector).unwrap();
+    assert_eq!(
+        decode(&bytes, &placement(sector), sector),
+        Err(ShadowError::Misplaced)
+    );
+}
