@@ -22,7 +22,11 @@ const LARGE: SectorSize = SectorSize::Bytes4096;
 /// `bytes` with a checksum that fits, to get past that check.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = word_at(&bytes, 0x24).unwrap() as usize;
-    if let Some(record) = bytes.get_mut(..length) {
+    // A length that ends before the checksum is refused before that is looked at.
+    if let Some(record) = bytes
+        .get_mut(..length)
+        .filter(|record| record.len() >= 0x24)
+    {
         let sum = checksum(record);
         record[0x20..0x24].copy_from_slice(&sum.to_le_bytes());
     }
