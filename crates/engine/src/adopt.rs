@@ -3,8 +3,8 @@
 use crate::background::JobRunner;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobView};
-use crate::request::{Completion, Failure};
-use crate::shard::{Engine, Output};
+use crate::request::Failure;
+use crate::shard::Engine;
 use crate::units::{Nanos, VolumeId};
 use alloc::sync::Arc;
 
@@ -67,19 +67,17 @@ impl Engine {
     /// Answers requests that waited for writes to be allowed when the volume stops.
     fn refuse_blocked(&mut self, at: usize) {
         for position in 0..self.volumes[at].blocked.len() {
-            let index = self.volumes[at].blocked[position];
-            let state = &self.requests[index];
-            let (tag, origin) = (state.request.tag, state.origin);
-            self.give_request(index, origin.is_some());
-            let result = Err(Failure::Stopping);
-            self.outputs.push_back(match origin {
-                None => Output::Complete(Completion { tag, result }),
-                Some((shard, ticket, _)) => {
-                    Output::Send(shard, Message::ForwardDone { ticket, result })
-                }
-            });
+            self.refuse(self.volumes[at].blocked[position]);
         }
         self.volumes[at].blocked.clear();
+    }
+
+    /// Answers a request that has not begun and never will: its volume stops.
+    pub(crate) fn refuse(&mut self, index: u32) {
+        let state = &self.requests[index];
+        let (tag, origin) = (state.request.tag, state.origin);
+        self.give_request(index, origin.is_some());
+        self.answer(tag, origin, Err(Failure::Stopping));
     }
 
     /// Confirms the latest epoch when nothing that it forbids is under way.

@@ -176,6 +176,9 @@ impl Engine {
         if modifies && !state.writing {
             let at = state.request.volume.0 as usize;
             let volume = &mut self.volumes[at];
+            if volume.view.stopping {
+                return self.refuse(index);
+            }
             if !volume.view.writes_allowed {
                 volume.blocked.push(index);
                 if !volume.intent_sent {
@@ -286,7 +289,7 @@ impl Engine {
     }
 
     #[inline]
-    fn answer(
+    pub(crate) fn answer(
         &mut self,
         tag: u64,
         origin: Option<(ShardId, u32, u64)>,

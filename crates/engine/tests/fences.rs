@@ -2,36 +2,49 @@
 
 mod memory;
 
-use engine::control::message::Message;
+use engine::control::message::{Command, Message};
 use engine::event::Event;
 use engine::layout::Level;
-use engine::request::Operation;
+use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::Nanos;
 use memory::{Array, geometry, record};
+
+fn quick() -> Options {
+    Options {
+        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
+        member_deadline: Nanos(300 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    }
+}
+
+/// Turns shard 0 alone until it has sent shard 1 a view that allows writes, or forbids them.
+fn until_view(array: &mut Array, allowed: bool) {
+    let sent = |array: &Array| {
+        let shared = array.shared.borrow();
+        shared.mail[1].iter().any(|message| {
+            matches!(message, Message::View(view) if view.volumes[0].writes_allowed == allowed)
+        })
+    };
+    while !sent(array) {
+        array.shards[0].turn();
+        array.shared.borrow_mut().now += 10_000;
+    }
+}
 
 /// A shard that does not know of the fence yet has taken a write and sends a piece of it to one that does.
 /// The fence waits for the write to drain, so the write must not wait for the fence.
 #[test]
 fn a_piece_sent_on_before_its_shard_knew_of_the_fence_takes_the_fence_down() {
-    let options = Options {
-        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
-        ..Options::default()
-    };
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
-    let mut array = Array::new(record(shape, 0, None), 2, 3, options);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
     array.write(0, 0, &[1; 4096]).unwrap();
-    let fenced = |array: &Array| {
-        let shared = array.shared.borrow();
-        shared.mail[1].iter().any(
-            |message| matches!(message, Message::View(view) if !view.volumes[0].writes_allowed),
-        )
-    };
-    while !fenced(&array) {
+    // Shard 1 has been quiet for long enough to say so, and is not asked again.
+    for _ in 0..60_000 {
         array.shards[1].turn();
-        array.shards[0].turn();
         array.shared.borrow_mut().now += 10_000;
     }
+    until_view(&mut array, false);
     // Row 0 belongs to shard 0.
     let buffer = array.allocate(4096);
     array.fill(buffer, &[2; 4096]);
@@ -40,4 +53,37 @@ fn a_piece_sent_on_before_its_shard_knew_of_the_fence_takes_the_fence_down() {
     assert_eq!(array.read(0, 0, 4096).unwrap(), [2; 4096]);
     let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
     array.run_until(|array| array.has_event(is_clean));
+}
+
+/// The flush behind the fence loses a member. What waits at the fence is woken although the next attempt to
+/// be clean could begin at once.
+#[test]
+fn a_write_that_waits_for_a_fence_whose_flush_fails_is_carried_out() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 1, 3, quick());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().disks[1].hung = true;
+    for _ in 0..60_000 {
+        array.turn();
+    }
+    let buffer = array.allocate(4096);
+    let tag = array.submit(0, Operation::Write, 8192, 4096, buffer);
+    assert_eq!(array.finish(tag), Ok(()));
+}
+
+/// Writes become allowed and the array stops before the shard takes its next turn.
+#[test]
+fn a_write_that_waits_for_the_dirty_mark_is_refused_when_the_array_stops_first() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
+    array.turn();
+    let buffer = array.allocate(4096);
+    let tag = array.submit(1, Operation::Write, 0, 4096, buffer);
+    array.shards[1].turn();
+    until_view(&mut array, true);
+    let (ticket, command) = (1000, Command::Stop);
+    array.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
+    until_view(&mut array, false);
+    assert_eq!(array.finish(tag), Err(Failure::Stopping));
+    array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
 }

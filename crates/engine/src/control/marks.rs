@@ -142,7 +142,8 @@ impl Controller {
         }
     }
 
-    fn allow_writes(&mut self, at: usize) {
+    /// The mark is dirty and there is no fence: what waits may run, and is given the time to.
+    pub(super) fn allow_writes(&mut self, at: usize) {
         self.marks[at].mark = Mark::Dirty;
         self.marks[at].intent = false;
         // Every shard counts as busy until it has had its chance to write and says otherwise.

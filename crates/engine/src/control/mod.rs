@@ -433,13 +433,12 @@ impl Controller {
         let complete = failed.is_empty();
         match purpose {
             FlushPurpose::Clean(volume) => {
-                self.marks[volume].mark = if complete {
-                    Mark::Cleaning(self.mark_clean(volume))
+                if complete {
+                    self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
                 } else {
                     // A member was lost: the fence comes down, and cleaning begins anew later.
-                    self.view_changed();
-                    Mark::Dirty
-                };
+                    self.allow_writes(volume);
+                }
             }
             FlushPurpose::Checkpoint => self.checkpoint_flushed(complete),
             FlushPurpose::JobEnd => self.job_end_flushed(complete),
