@@ -51,6 +51,18 @@ impl Metadata {
         self.pool.free(memory);
     }
 
+    /// The part in flight to `member` has been answered: true if the record has more, which now wait.
+    fn part_answered(&mut self, member: MemberId, errno: i32) -> bool {
+        let of_member = |record: &Waiting| record.member == member;
+        let at = self.in_flight.iter().position(of_member);
+        let record = at.map(|at| self.in_flight.swap_remove(at));
+        let more = record.filter(|record| errno == 0 && !record.parts.is_empty());
+        let has_more = more.is_some();
+        more.into_iter()
+            .for_each(|record| self.waiting.push_front(record));
+        has_more
+    }
+
     /// The first record whose member has none in flight.
     fn next(&mut self) -> Option<Waiting> {
         let is_free = |record: &Waiting| {
@@ -101,16 +113,21 @@ impl<P: Port> RingWorld<P> {
         self.metadata.is_starting = false;
     }
 
-    /// A part has been answered: the next one follows, or the record is done.
-    pub(super) fn metadata_answered(&mut self, member: MemberId, errno: i32) {
-        let in_flight = &mut self.metadata.in_flight;
-        let at = in_flight.iter().position(|record| record.member == member);
-        let record = at.map(|at| in_flight.swap_remove(at));
-        match record.filter(|record| errno == 0 && !record.parts.is_empty()) {
-            Some(record) => self.metadata.waiting.push_front(record),
-            None => self.ready.push(Answer::Persisted(member), errno),
+    /// Whether what has been answered is a part of a record that others follow; then it is no answer yet.
+    #[inline]
+    pub(super) fn has_more_parts(&mut self, answer: Answer, errno: i32) -> bool {
+        match answer {
+            Answer::Done(_) => false,
+            Answer::Persisted(member) => self.metadata.part_answered(member, errno),
         }
-        self.write_waiting_metadata();
+    }
+
+    /// A part has been answered: the next one, or what else waits, can be written.
+    #[inline]
+    pub(super) fn go_on_with_metadata(&mut self, answer: Answer) {
+        if let Answer::Persisted(_) = answer {
+            self.write_waiting_metadata();
+        }
     }
 
     /// Starts writing a part of a record.

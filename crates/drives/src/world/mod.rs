@@ -255,12 +255,15 @@ impl<P: Port> RingWorld<P> {
 
     /// An I/O's answer is due.
     fn conclude(&mut self, answer: Answer, attachment: u16, errno: i32) {
-        if errno == 0 && self.attachments.suspect(attachment) {
-            self.ready.push_suspect(answer, attachment);
-        } else {
-            self.answer(answer, errno);
+        if !self.has_more_parts(answer, errno) {
+            if errno == 0 && self.attachments.suspect(attachment) {
+                self.ready.push_suspect(answer, attachment);
+            } else {
+                self.ready.push(answer, errno);
+            }
         }
         self.attachments.ended(attachment, &mut self.ring);
+        self.go_on_with_metadata(answer);
     }
 
     /// Looks whether the files that have answered are still as long as they were.
@@ -275,10 +278,10 @@ impl<P: Port> RingWorld<P> {
 
     #[inline]
     fn answer(&mut self, answer: Answer, errno: i32) {
-        match answer {
-            Answer::Done(_) => self.ready.push(answer, errno),
-            Answer::Persisted(member) => self.metadata_answered(member, errno),
+        if !self.has_more_parts(answer, errno) {
+            self.ready.push(answer, errno);
         }
+        self.go_on_with_metadata(answer);
     }
 
     /// Answers what throttled members owe by `now`.
