@@ -1,10 +1,10 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e fuzz bench lint dependencies clean
+.PHONY: help setup build demo test fast e2e fuzz bench bench-gate lint dependencies clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the build, the demo and the tests need and this machine lacks
 	@scripts/setup.sh test
@@ -27,8 +27,11 @@ e2e: ## the end-to-end tests only: the built binary with real clients and file s
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)
 
-bench: build ## the tables of docs/performance.md (TIME per point: 500ms)
-	@scripts/bench.py $(or $(TIME),500ms)
+bench: ## all comparisons in short, into the tables of docs/performance.md (options in ARGS)
+	@scripts/bench.sh --short --write docs/performance.md $(ARGS) all
+
+bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd shards (options in ARGS)
+	@scripts/bench.sh $(ARGS) $*
 
 lint: ## formatting, clippy and the repository's own rules
 	@scripts/lint.sh

@@ -58,11 +58,20 @@ def two_cores():
 
 def machine():
     """What the figures depend on."""
+    commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True,
+                            text=True, check=False).stdout.strip()
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                   if line.startswith("model name")), platform.machine())
     memory_kib = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text("utf-8"))[1])
-    return {"cpu": model, "cores_allowed": CORES, "core_of_one_core_figures": CORE, "kernel": platform.release(),
+    return {"commit": commit, "cpu": model, "cores_allowed": CORES, "core_of_one_core_figures": CORE, "kernel": platform.release(),
             "memory_gib": round(memory_kib / 2**20, 1), "load_before": os.getloadavg()[0]}
+
+
+def machine_words():
+    """The machine in a sentence, for the head of the tables."""
+    where = machine()
+    return (f"{where['cpu']}, {os.cpu_count()} cores, {where['memory_gib']} GiB, Linux {where['kernel']}, "
+            f"{datetime.date.today().isoformat()}, fullstripe {where['commit']}")
 
 
 def processor_ticks():

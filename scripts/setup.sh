@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian lacks, by name and only what is missing; says nothing when nothing is.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench]
 #
 #   build   a linker and the C library's headers, for cargo
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests run against (the default)
+#   bench   test, and what the benchmarks compare with
 #
 # --dry-run says what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,6 +14,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # One line per package: the smallest set it belongs to, its name in Debian, and the file or command
 # by which it is recognised where it was not installed as a Debian package.
 packages='\
+bench  btrfs-progs mkfs.btrfs
+bench  libisal-dev /usr/include/isa-l.h
 build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
 demo   fio         fio
@@ -27,6 +30,7 @@ test   nbdkit      nbdkit
 test   procps      pgrep
 test   qemu-utils  qemu-io
 test   util-linux  losetup
+test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs'
 
 # is_present PACKAGE SIGN: installed by dpkg, or its sign found (administrators' folders included).
@@ -72,7 +76,8 @@ case ${1:-test} in
 build) wanted="build" ;;
 demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
-*) die "unknown set '$1': use build, demo or test." ;;
+bench) wanted="build demo test bench" ;;
+*) die "unknown set '$1': use build, demo, test or bench." ;;
 esac
 
 find_missing

@@ -1,12 +1,13 @@
 //! How fast the parity and copy kernels are on this machine, alone: one figure per thread, in bytes per
 //! second.
 //!
-//! usage: kernel_speed xor:SOURCES|copy BYTES warm|cold SECONDS [CORE...]
+//! usage: kernel_speed xor:SOURCES|copy BYTES warm|cold|cached-source SECONDS [CORE...]
 //!
 //! `xor:4` computes parity of four sources; what counts are all bytes touched, sources and target.
 //! `copy` counts the bytes copied, once. Warm goes over the same buffers again and again, cold walks
-//! through 512 MiB per thread, on huge pages where the kernel gives them. One thread runs on each core
-//! that is named, all at the same time; without a core, one thread runs anywhere.
+//! through 512 MiB per thread, on huge pages where the kernel gives them, and with a cached source only
+//! the target walks. One thread runs on each core that is named, all at the same time; without a core,
+//! one thread runs anywhere.
 //!
 //! `benchmarks/run xor` holds it against ISA-L and the C library, and every two-core figure of the
 //! benchmarks has its two-thread run beside it.
@@ -57,34 +58,41 @@ impl Kernel {
         }
     }
 
-    /// One call on the buffers that lie one behind the other at `start`; the last one is the target.
+    /// One call. The sources lie one behind the other at `from`.
     ///
     /// # Safety
     ///
-    /// All buffers are the caller's alone, `length` bytes each.
-    unsafe fn run(self, start: *mut u8, length: usize) {
-        // SAFETY: the caller vouches for the buffers, which do not overlap.
+    /// All sources and the target are the caller's alone, `length` bytes each, and do not overlap.
+    unsafe fn run(self, from: *const u8, target: *mut u8, length: usize) {
+        // SAFETY: the caller's promise.
         unsafe {
             match self {
                 Kernel::Xor { sources } => {
                     let mut addresses = [std::ptr::null(); SOURCES_MAX];
                     for (at, address) in addresses[..sources].iter_mut().enumerate() {
-                        *address = start.add(at * length).cast_const();
+                        *address = from.add(at * length);
                     }
-                    let target = start.add(sources * length);
                     engine::xor::xor_into(target, &addresses[..sources], length);
                 }
-                Kernel::Copy => std::ptr::copy_nonoverlapping(start, start.add(length), length),
+                Kernel::Copy => std::ptr::copy_nonoverlapping(from, target, length),
             }
         }
     }
+}
+
+/// Which buffers are new at every call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Warm,
+    Cold,
+    CachedSource,
 }
 
 #[derive(Clone, Copy)]
 struct Asked {
     kernel: Kernel,
     length: usize,
-    cold: bool,
+    cache: Cache,
     time: Duration,
 }
 
@@ -94,15 +102,16 @@ impl Asked {
             return None;
         };
         let length = length.parse().ok().filter(|&length| length > 0)?;
-        let cold = match cache.as_str() {
-            "warm" => false,
-            "cold" => true,
+        let cache = match cache.as_str() {
+            "warm" => Cache::Warm,
+            "cold" => Cache::Cold,
+            "cached-source" => Cache::CachedSource,
             _ => return None,
         };
         let asked = Asked {
             kernel: Kernel::parse(kernel)?,
             length,
-            cold,
+            cache,
             time: Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?,
         };
         let cores = cores.iter().map(|core| core.parse().ok());
@@ -111,29 +120,36 @@ impl Asked {
 
     /// Bytes per second on the calling thread, from the moment when all are there.
     fn measure(self, meeting: &Barrier) -> f64 {
-        let call_bytes = self.kernel.buffers() * self.length;
-        let calls_apart = if self.cold {
-            (COLD_BYTES / call_bytes).max(1)
-        } else {
-            1
+        let sources_bytes = (self.kernel.buffers() - 1) * self.length;
+        // How far the sources and the target move on from call to call.
+        let (from_step, target_step) = match self.cache {
+            Cache::Warm => (0, 0),
+            Cache::Cold => (sources_bytes + self.length, sources_bytes + self.length),
+            Cache::CachedSource => (0, self.length),
         };
+        let places = COLD_BYTES.checked_div(target_step).unwrap_or(1).max(1);
+        let length_bytes = sources_bytes + self.length + (places - 1) * target_step;
         let arena = Arena::new(ArenaOptions {
-            length_bytes: calls_apart * call_bytes,
+            length_bytes,
             prefault: true,
             lock: false,
         })
         .expect("there is memory for the buffers");
         let start = arena.start();
         let first = std::ptr::with_exposed_provenance_mut::<u8>(start.0 as usize);
-        arena.fill(start, (calls_apart * call_bytes) as u64, 0x5A);
+        arena.fill(start, length_bytes as u64, 0x5A);
         meeting.wait();
         let begin = Instant::now();
         let mut calls = 0;
         loop {
-            for _ in 0..BATCH_BYTES.div_ceil(call_bytes) {
-                let at = calls % calls_apart * call_bytes;
-                // SAFETY: the arena is this thread's alone and has room for `calls_apart` calls.
-                unsafe { self.kernel.run(first.add(at), self.length) };
+            for _ in 0..BATCH_BYTES.div_ceil(sources_bytes + self.length) {
+                let place = calls % places;
+                let (from, target) = (place * from_step, sources_bytes + place * target_step);
+                // SAFETY: the arena is this thread's alone and holds all places; a target lies behind
+                // its sources.
+                unsafe {
+                    (self.kernel).run(first.add(from), first.add(target), self.length);
+                }
                 calls += 1;
             }
             let passed = begin.elapsed();
@@ -148,7 +164,9 @@ impl Asked {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some((asked, cores)) = Asked::parse(&words) else {
-        eprintln!("usage: kernel_speed xor:SOURCES|copy BYTES warm|cold SECONDS [CORE...]");
+        eprintln!(
+            "usage: kernel_speed xor:SOURCES|copy BYTES warm|cold|cached-source SECONDS [CORE...]"
+        );
         return ExitCode::from(2);
     };
     let places: Vec<Option<usize>> = match cores.as_slice() {
