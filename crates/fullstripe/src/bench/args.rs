@@ -58,6 +58,10 @@ pub struct BenchArgs {
     /// How long the array is measured; the comparisons take as long again by half
     #[arg(long, default_value = "5s", value_parser = parse_time)]
     time: Duration,
+    /// Issue exactly N requests, once and without comparisons, instead of measuring a time: for
+    /// profilers and for counting instructions
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    requests: Option<u64>,
     /// What a thread does when there is nothing to do: sleep, spin, or hybrid
     #[arg(long, default_value = "sleep", value_parser = parse_wait)]
     wait: Wait,
@@ -81,6 +85,11 @@ impl BenchArgs {
             Measured::Requests(_) => None,
             Measured::Job(job) => Some(job),
         }
+    }
+
+    /// The number of requests, if they are to be counted and not timed.
+    pub fn requests(&self) -> Option<u64> {
+        self.requests
     }
 
     /// What is asked for, checked.
@@ -107,6 +116,13 @@ impl BenchArgs {
             overwrite: self.overwrite,
         };
         config.check()?;
+        if self.requests.is_some() {
+            ensure!(
+                self.shards == 1 && self.job().is_none(),
+                "--requests counts the requests of one shard; leave out --shards, and give --rw a \
+                 workload"
+            );
+        }
         Ok(config)
     }
 }
@@ -469,6 +485,18 @@ mod tests {
             (
                 "--level 0 --member ram:1m --count 2 --rw rw:101",
                 "give randread, randwrite",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --shards 2 --requests 9",
+                "--requests counts the requests of one shard",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --rw scrub --requests 9",
+                "--requests counts the requests of one shard",
+            ),
+            (
+                "--level 0 --member ram:1m --count 2 --time 1s --requests 9",
+                "cannot be used with '--requests <N>'",
             ),
             (
                 "--level 0 --member ram:1m --count 2 --wait nap",

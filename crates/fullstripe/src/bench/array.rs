@@ -60,7 +60,8 @@ impl Bench<'_> {
         })
     }
 
-    fn shard(
+    /// Makes a shard on its thread.
+    pub(super) fn shard(
         &self,
         shard: u8,
         round: u64,
@@ -158,23 +159,36 @@ impl Meeting {
 /// The first member that failed, with its class and errno.
 type Lost = Arc<Mutex<Option<(MemberId, ErrorClass, i32)>>>;
 
-struct ArrayShard {
+pub(super) struct ArrayShard {
     shard: Shard<RingWorld<Load>>,
     lost: Lost,
-    report: RingReport,
+    pub(super) report: RingReport,
 }
 
 impl ArrayShard {
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         self.shard.turn_or_wait();
     }
 
-    fn load(&mut self) -> &mut Load {
+    pub(super) fn load(&mut self) -> &mut Load {
         self.shard.world.port()
     }
 
-    fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> Counters {
         Counters::of(self.shard.engine.stats())
+    }
+
+    /// Refuses to go on with fewer members than it began with.
+    pub(super) fn check_members(&self) -> anyhow::Result<()> {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((member, class, errno)) = lost {
+            let error = std::io::Error::from_raw_os_error(errno);
+            bail!(
+                "member {} failed during the bench: {error} ({class:?})",
+                member.0
+            );
+        }
+        Ok(())
     }
 
     /// Stops issuing and serves the others until nobody waits for an answer.
@@ -220,14 +234,7 @@ fn run_shard(
         ArrayShard::counters,
     );
     let drained = shard.drain(meeting);
-    let lost = *shard.lost.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((member, class, errno)) = lost {
-        let error = std::io::Error::from_raw_os_error(errno);
-        bail!(
-            "member {} failed during the bench: {error} ({class:?})",
-            member.0
-        );
-    }
+    shard.check_members()?;
     let sample = sample?;
     drained?;
     Ok((Some(sample), report))

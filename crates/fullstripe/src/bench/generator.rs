@@ -107,6 +107,8 @@ pub(super) struct Load {
     /// Answered, or never issued.
     due: Vec<u32>,
     outstanding: u32,
+    /// Requests that may still be issued.
+    left: u64,
     stopped: bool,
     wake_at: Nanos,
     now: Nanos,
@@ -149,6 +151,7 @@ impl Load {
             due: (0..depth).collect(),
             slots,
             outstanding: 0,
+            left: u64::MAX,
             stopped: false,
             wake_at: Nanos(u64::MAX),
             now: Nanos(0),
@@ -168,6 +171,9 @@ impl Load {
         }
         let mut due = std::mem::take(&mut self.due);
         self.completed += due.len() as u64;
+        due.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= due.len() as u64;
+        self.stopped = self.left == 0;
         for tag in due.drain(..) {
             let latency_ns = now.since(self.slots[tag as usize].issued).0;
             self.record(latency_ns);
@@ -277,6 +283,17 @@ impl Load {
         self.now
     }
 
+    /// Issues `requests` more, then nothing.
+    pub fn limit(&mut self, requests: u64) {
+        self.left = requests;
+        self.stopped = requests == 0;
+    }
+
+    /// Whether nothing is outstanding and nothing will be.
+    pub fn is_over(&self) -> bool {
+        self.stopped && self.outstanding == 0
+    }
+
     /// Issues nothing any more.
     pub fn stop(&mut self) {
         self.stopped = true;
@@ -375,6 +392,29 @@ mod tests {
         load.issue(Nanos(2000), &mut inputs);
         assert!(inputs.is_empty());
         assert_eq!(load.failure(), Some(Failure::Stopping));
+    }
+
+    #[test]
+    fn a_limit_is_kept_to_the_request() {
+        let workload = Workload {
+            read_percent: 0,
+            random: true,
+        };
+        let mut load = load(workload, Region::whole(1 << 20, 4096), 4);
+        load.limit(10);
+        let mut inputs = Vec::new();
+        let mut issued = 0;
+        for turn in 0..20 {
+            load.issue(Nanos(turn), &mut inputs);
+            for request in requests(&mut inputs) {
+                issued += 1;
+                load.answered(Completion {
+                    tag: request.tag,
+                    result: Ok(()),
+                });
+            }
+        }
+        assert_eq!((issued, load.is_over()), (10, true));
     }
 
     #[test]

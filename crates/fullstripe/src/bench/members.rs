@@ -6,6 +6,7 @@
 //! it back.
 
 use super::args::Config;
+use crate::container::busy;
 use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Target};
@@ -146,7 +147,7 @@ fn reserve_from(drive: &Drive) -> u64 {
 
 fn open(config: &Config, index: u8) -> anyhow::Result<Arc<Drive>> {
     let spec = config.spec(index)?;
-    let drive = Drive::open(&spec, Access::Exclusive)?;
+    let drive = busy::open(&spec, Access::Exclusive)?;
     match spec.target {
         Target::Path(_) if !config.overwrite => ensure!(
             looks_empty(&drive)?,

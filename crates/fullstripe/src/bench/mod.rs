@@ -13,12 +13,14 @@
 //!
 //! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives,
 //! [`run`] lets generator, [`bare`] member and [`array`] take turns, each for a [`window`] of time,
-//! [`outcome`] boils it down, [`report`] prints it. Background jobs are measured by [`job`].
+//! [`outcome`] boils it down, [`report`] prints it. Background jobs are measured by [`job`]; a number
+//! of requests instead of a time is what [`counted`] is for.
 
 pub(crate) mod args;
 mod array;
 mod bare;
 mod cores;
+mod counted;
 mod generator;
 mod job;
 mod members;
@@ -33,6 +35,7 @@ mod window;
 pub use args::BenchArgs;
 pub(crate) use run::measure;
 
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Measures what `args` ask for and prints the result.
@@ -42,20 +45,24 @@ use std::process::ExitCode;
 /// One sentence when something asked for is impossible, a member cannot be used, or a request
 /// failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config()?;
     if let Some(job) = args.job() {
-        let outcome = job::measure(&args.config()?, job)?;
-        if args.json() {
-            println!("{}", serde_json::to_string_pretty(&outcome)?);
-        } else {
-            print!("{}", outcome.text());
-        }
-        return Ok(ExitCode::SUCCESS);
+        let outcome = job::measure(&config, job)?;
+        return print(args, &outcome, outcome.text());
     }
-    let outcome = measure(&args.config()?)?;
+    if let Some(requests) = args.requests() {
+        let outcome = counted::measure(&config, requests)?;
+        return print(args, &outcome, outcome.text());
+    }
+    let outcome = measure(&config)?;
+    print(args, &outcome, report::text(&outcome))
+}
+
+fn print(args: &BenchArgs, outcome: &impl Serialize, text: String) -> anyhow::Result<ExitCode> {
     if args.json() {
-        println!("{}", serde_json::to_string_pretty(&outcome)?);
+        println!("{}", serde_json::to_string_pretty(outcome)?);
     } else {
-        print!("{}", report::text(&outcome));
+        print!("{text}");
     }
     Ok(ExitCode::SUCCESS)
 }

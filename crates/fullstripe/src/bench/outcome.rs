@@ -317,7 +317,7 @@ fn limit(config: &Config, speed: Option<MemberSpeed>) -> Roofline {
     roofline(&question, &speed)
 }
 
-fn asked(config: &Config, setting: Setting) -> Asked {
+pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
     Asked {
         level: config.level.to_string(),
         member: config.member.clone(),

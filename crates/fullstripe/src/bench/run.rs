@@ -159,11 +159,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs `work` on the first shard's core, in a thread of that name.
-    fn alone(
+    pub fn alone<T: Send>(
         &self,
         name: &CStr,
-        work: impl FnOnce() -> anyhow::Result<Sample> + Send,
-    ) -> anyhow::Result<Sample> {
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
         let core = self.cores.first().copied();
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {

@@ -2,7 +2,7 @@
 
 use super::args::{BenchJob, Config, Workload};
 use super::outcome::Outcome;
-use super::{job, measure, report};
+use super::{counted, job, measure, report};
 use drives::world::Wait;
 use engine::layout::Level;
 use std::time::Duration;
@@ -196,4 +196,22 @@ fn a_job_without_redundancy_is_refused() {
     let config = config(Level::Raid0, "ram:8m", 2);
     let error = job::measure(&config, BenchJob::Scrub).unwrap_err();
     assert!(error.to_string().contains("give --level 1, 5 or 10"));
+}
+
+#[test]
+fn a_number_of_requests_is_the_same_work_every_time() {
+    for (level, count) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid5, 4)] {
+        let config = config(level, "ram:4m", count);
+        let once = counted::measure(&config, 1000).unwrap();
+        let again = counted::measure(&config, 1000).unwrap();
+        let stats =
+            |outcome: &counted::CountedOutcome| serde_json::to_value(&outcome.stats).unwrap();
+        assert_eq!(stats(&once), stats(&again));
+        let counters = stats(&once);
+        let done = counters["reads"].as_u64().unwrap() + counters["writes"].as_u64().unwrap();
+        assert_eq!(done, 1000);
+        assert!(once.text().contains("requests                      1000\n"));
+    }
+    let nothing = counted::measure(&config(Level::Raid0, "ram:4m", 2), 0).unwrap_err();
+    assert!(nothing.to_string().contains("give at least 1"));
 }

@@ -20,7 +20,7 @@ const LET_GO_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// See [`OpenError`].
-pub(super) fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
+pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
     let deadline = Instant::now() + LET_GO_WITHIN;
     loop {
         match Drive::open(spec, access) {

@@ -6,7 +6,7 @@
 //! it for each member.
 
 pub mod assemble;
-mod busy;
+pub mod busy;
 pub mod persist;
 pub mod probe;
 pub mod write;

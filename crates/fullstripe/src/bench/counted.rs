@@ -1,0 +1,102 @@
+//! Exactly so many requests, once: for profilers, and for counting instructions.
+//!
+//! The same engine, loop, world and generator as in a timed run, but the end is a number of requests and
+//! the generator's seed is always the same. On null and RAM members nothing then depends on the clock, so
+//! two runs do the same work; what a process does before and after cancels out between a run of N
+//! requests and one of 2 N. `benchmarks/gate` and the cost table count that way.
+
+use super::args::Config;
+use super::members::Members;
+use super::outcome::{Asked, Counters, Setting, asked};
+use super::run::Bench;
+use super::window::{DRAIN_LOOK, PATIENCE};
+use anyhow::{bail, ensure};
+use drives::counting::allocations;
+use drives::mailbox::Mailbox;
+use serde::Serialize;
+
+/// What a counted run did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CountedOutcome {
+    pub config: Asked,
+    /// As many as were asked for.
+    pub requests: u64,
+    /// Calls of the memory allocator on the shard's thread, from its first turn to its last.
+    pub allocations: u64,
+    /// The engine's counters.
+    pub stats: Counters,
+}
+
+impl CountedOutcome {
+    /// For people.
+    pub fn text(&self) -> String {
+        let commands = self
+            .stats
+            .sum(&["member_reads", "member_writes", "member_flushes"]);
+        format!(
+            "{} of {} x {}: {} of {} bytes, queue depth {}\n\n\
+             requests                      {}\n\
+             member commands               {commands}\n\
+             allocations                   {}\n",
+            self.config.level,
+            self.config.count,
+            self.config.member,
+            self.config.rw,
+            self.config.block_bytes,
+            self.config.queue_depth,
+            self.requests,
+            self.allocations,
+        )
+    }
+}
+
+/// Runs `requests` requests through the array of `config`.
+///
+/// # Errors
+///
+/// One sentence when a member cannot be used or fails, or a request fails.
+pub(super) fn measure(config: &Config, requests: u64) -> anyhow::Result<CountedOutcome> {
+    ensure!(requests > 0, "--requests 0 is no work; give at least 1");
+    let members = Members::open(config)?;
+    let bench = Bench::new(config, &members)?;
+    bench.alone(c"shard", || bench.counted(requests))
+}
+
+impl Bench<'_> {
+    fn counted(&self, requests: u64) -> anyhow::Result<CountedOutcome> {
+        let mailbox = Mailbox::new()?;
+        let peers = vec![mailbox.sender()];
+        let mut shard = self.shard(0, 0, mailbox, peers)?;
+        shard.load().limit(requests);
+        let before = allocations();
+        let mut progress = (0, shard.load().now());
+        while !shard.load().is_over() {
+            shard.turn();
+            let (completed, now) = (shard.load().completed(), shard.load().now());
+            if completed > progress.0 {
+                progress = (completed, now);
+            } else if now.since(progress.1) > PATIENCE {
+                bail!(
+                    "no request was answered for {} s; look at the members",
+                    PATIENCE.0 / 1_000_000_000
+                );
+            }
+            shard.load().wake_at(now.after(DRAIN_LOOK));
+        }
+        shard.check_members()?;
+        if let Some(failure) = shard.load().failure() {
+            bail!("a request failed: {failure:?}");
+        }
+        let setting = Setting {
+            cores: self.cores.clone(),
+            ring: shard.report.to_string(),
+            huge_pages: self.arena.report().huge_pages,
+        };
+        Ok(CountedOutcome {
+            config: asked(self.config, setting),
+            requests,
+            allocations: allocations() - before,
+            stats: shard.counters(),
+        })
+    }
+}
