@@ -30,6 +30,9 @@ fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and ca
 bench: ## all comparisons in short, into the tables of docs/performance.md (options in ARGS)
 	@scripts/bench.sh --short --write docs/performance.md $(ARGS) all
 
+bench-gate: ## fail if a request takes over 3 % more instructions than committed (ARGS=--update commits anew)
+	@scripts/bench.sh gate $(ARGS)
+
 bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd shards (options in ARGS)
 	@scripts/bench.sh $(ARGS) $*
 

@@ -27,7 +27,7 @@ def server_words(name, folder):
         return ["qemu-nbd", "-t", "-e", "16", "-k", path, "--image-opts",
                 f"driver=null-co,size={SIZE_MIB << 20}"], path, plain
     drives = [f"ram:{SIZE_MIB // 2 + 8}m"] * 2
-    return [PROGRAM, "serve", *drives, "--scratch", "0", "--nbd", f"unix:{path}", "--api", folder / "api.sock"], \
+    return [PROGRAM, "serve", *drives, "--scratch", "0", "--nbd", f"unix:{path}", "--socket", folder / "api.sock"], \
         path, f"nbd+unix:///scratch?socket={path}"
 
 
@@ -44,7 +44,7 @@ class Server:
                 self.stop()
                 self.log.seek(0)
                 said = self.log.read().decode("utf-8", "replace").strip().splitlines()
-                raise Failed(f"{name} does not serve: {said[-1] if said else 'it said nothing'}")
+                raise Failed(f"{name} does not serve: {said[0] if said else 'it said nothing'}")
             time.sleep(0.02)
 
     def processor_s(self):

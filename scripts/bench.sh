@@ -2,9 +2,16 @@
 # Builds what is measured, installs what it is compared with, and runs benchmarks/run.
 #
 # usage: scripts/bench.sh [OPTION...] NAME...     (see benchmarks/run --help)
+#        scripts/bench.sh gate [OPTION...]        (see benchmarks/gate --help)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain
+if [[ ${1:-} == gate ]]; then
+    shift
+    "$root/scripts/setup.sh" test
+    cargo build --release "${cargo_lock_options[@]}" -p fullstripe
+    exec benchmarks/gate "$@"
+fi
 "$root/scripts/setup.sh" bench
 cargo build --release "${cargo_lock_options[@]}" -p fullstripe
 cargo build --release "${cargo_lock_options[@]}" -p drives --example kernel_speed
