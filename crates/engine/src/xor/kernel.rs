@@ -1,7 +1,67 @@
 //! The one loop behind all instruction sets, generic over the width of a register.
 //!
-//! Everything here is `inline(always)`: the functions in [`super::x86`] carry the `target_feature`
+//! Everything here is `inline(always)`: the functions that [`kernels!`] makes carry the `target_feature`
 //! attribute, and only inside them do the loads and stores become single instructions.
+
+use super::Copied;
+
+/// One instruction set's kernels. Their contracts are those of the functions of the same names in
+/// [`super`]; in addition the processor must have the instructions.
+pub(super) struct Kernels {
+    pub xor_into: unsafe fn(*mut u8, &[*const u8], usize),
+    pub xor_is_zero: unsafe fn(&[*const u8], usize) -> bool,
+    pub copy_streaming: unsafe fn(*mut u8, *const u8, usize),
+    pub copy_and_xor: unsafe fn(*mut u8, *mut u8, &[Copied], usize),
+}
+
+/// Makes a [`Kernels`] of registers of one type, compiled with an attribute.
+macro_rules! kernels {
+    ($(#[doc = $prose:literal])* $name:ident, $register:ty, #[$compiled:meta]) => {
+        $(#[doc = $prose])*
+        pub(super) static $name: $crate::xor::kernel::Kernels = {
+            use $crate::xor::{Copied, kernel};
+
+            #[$compiled]
+            unsafe fn xor_into(target: *mut u8, sources: &[*const u8], length: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { kernel::xor_into::<$register>(target, sources, length) }
+            }
+
+            #[$compiled]
+            unsafe fn xor_is_zero(sources: &[*const u8], length: usize) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe { kernel::xor_is_zero::<$register>(sources, length) }
+            }
+
+            #[$compiled]
+            unsafe fn copy_streaming(to: *mut u8, from: *const u8, length: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { kernel::copy_streaming::<$register>(to, from, length) }
+            }
+
+            #[$compiled]
+            unsafe fn copy_and_xor(
+                target: *mut u8,
+                target_copy: *mut u8,
+                copies: &[Copied],
+                length: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    kernel::copy_and_xor::<$register>(target, target_copy, copies, length);
+                }
+            }
+
+            kernel::Kernels {
+                xor_into,
+                xor_is_zero,
+                copy_streaming,
+                copy_and_xor,
+            }
+        };
+    };
+}
+pub(super) use kernels;
 
 /// A register's worth of bytes.
 ///
@@ -25,6 +85,20 @@ pub(super) unsafe trait Lanes: Copy {
     ///
     /// `to` is valid for writes of [`Lanes::BYTES`], and the processor has the instructions.
     unsafe fn store(self, to: *mut u8);
+
+    /// Writes the register to memory past the caches, if there is such a store.
+    ///
+    /// # Safety
+    ///
+    /// As [`Lanes::store`], and `to` is aligned to [`Lanes::BYTES`].
+    unsafe fn stream(self, to: *mut u8);
+
+    /// What was streamed before is visible to all processors before what is stored after.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions.
+    unsafe fn fence();
 
     /// Bitwise exclusive or.
     ///
@@ -51,6 +125,13 @@ pub(super) unsafe trait Lanes: Copy {
 /// Registers that one step of the main loop combines: enough to hide the latency of the loads, few
 /// enough that SSE2 and AVX2 (16 registers) do not spill.
 const UNROLL: usize = 4;
+
+/// Registers that [`copy_and_xor`] sums at a time: as many as it can without spilling, because each
+/// turn starts anew with every copy.
+const COLUMN: usize = 8;
+
+/// Streams begin at a border of this: the processor's line, and the widest register.
+const LINE_BYTES: usize = 64;
 
 /// See [`super::xor_into`].
 ///
@@ -145,6 +226,110 @@ pub(super) unsafe fn xor_is_zero<L: Lanes>(sources: &[*const u8], length: usize)
     true
 }
 
+/// See [`super::copy_streaming`].
+///
+/// # Safety
+///
+/// As [`super::copy_streaming`], and the processor has the instructions of `L`.
+#[inline(always)]
+pub(super) unsafe fn copy_streaming<L: Lanes>(to: *mut u8, from: *const u8, length: usize) {
+    let head = to.align_offset(LINE_BYTES).min(length);
+    let mut at = head;
+    // SAFETY: `at` stays within `length`, which the caller vouches for; `to + at` is on a line's border
+    // when the loop begins and moves by whole lines.
+    unsafe {
+        core::ptr::copy_nonoverlapping(from, to, head);
+        while length - at >= UNROLL * L::BYTES {
+            let registers = gather::<L, UNROLL>(&[from], at);
+            for (lane, register) in registers.into_iter().enumerate() {
+                register.stream(to.add(at + lane * L::BYTES));
+            }
+            at += UNROLL * L::BYTES;
+        }
+        core::ptr::copy_nonoverlapping(from.add(at), to.add(at), length - at);
+        L::fence();
+    }
+}
+
+/// See [`super::copy_and_xor`].
+///
+/// # Safety
+///
+/// As [`super::copy_and_xor`], and the processor has the instructions of `L`.
+#[inline(always)]
+pub(super) unsafe fn copy_and_xor<L: Lanes>(
+    target: *mut u8,
+    target_copy: *mut u8,
+    copies: &[Copied],
+    length: usize,
+) {
+    let aligned = |to: *mut u8| to.addr().is_multiple_of(LINE_BYTES);
+    let streamed = aligned(target_copy) && copies.iter().all(|copied| aligned(copied.to));
+    if copies.is_empty() {
+        // SAFETY: the caller vouches for `length` bytes of both.
+        unsafe {
+            core::ptr::write_bytes(target, 0, length);
+            core::ptr::write_bytes(target_copy, 0, length);
+        }
+        return;
+    }
+    let mut at = 0;
+    // SAFETY: `at + width <= length` holds for every access, and the caller vouches for `length` bytes.
+    // Streams begin on a line's border and move by whole lines: eight words are one.
+    unsafe {
+        while streamed && length - at >= COLUMN * L::BYTES {
+            column::<L, COLUMN>(target, target_copy, copies, at, true);
+            at += COLUMN * L::BYTES;
+        }
+        while length - at >= L::BYTES {
+            column::<L, 1>(target, target_copy, copies, at, false);
+            at += L::BYTES;
+        }
+        while at < length {
+            column::<u8, 1>(target, target_copy, copies, at, false);
+            at += 1;
+        }
+        L::fence();
+    }
+}
+
+/// `N` neighbouring registers of [`copy_and_xor`], from `at` on. There is at least one copy.
+#[inline(always)]
+unsafe fn column<L: Lanes, const N: usize>(
+    target: *mut u8,
+    target_copy: *mut u8,
+    copies: &[Copied],
+    at: usize,
+    stream: bool,
+) {
+    // SAFETY: the caller keeps `at + N * L::BYTES` within the length, has checked that `copies` is not
+    // empty, and streams only to borders of lines.
+    unsafe {
+        let put = |register: L, to: *mut u8| {
+            if stream {
+                register.stream(to);
+            } else {
+                register.store(to);
+            }
+        };
+        let copy = |copied: &Copied, lane: usize| {
+            let register = L::load(copied.from.add(at + lane * L::BYTES));
+            put(register, copied.to.add(at + lane * L::BYTES));
+            register
+        };
+        let mut sums: [L; N] = core::array::from_fn(|lane| copy(copies.get_unchecked(0), lane));
+        for copied in copies.get_unchecked(1..) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.xor(copy(copied, lane));
+            }
+        }
+        for (lane, sum) in sums.into_iter().enumerate() {
+            put(sum, target_copy.add(at + lane * L::BYTES));
+            sum.store(target.add(at + lane * L::BYTES));
+        }
+    }
+}
+
 /// The xor of `N` neighbouring registers of all sources, from `at` on. There is at least one source.
 #[inline(always)]
 unsafe fn gather<L: Lanes, const N: usize>(sources: &[*const u8], at: usize) -> [L; N] {
@@ -180,6 +365,15 @@ macro_rules! integer_lanes {
                 // SAFETY: the caller's promise.
                 unsafe { to.cast::<$integer>().write_unaligned(self) }
             }
+
+            #[inline(always)]
+            unsafe fn stream(self, to: *mut u8) {
+                // SAFETY: the caller's promise.
+                unsafe { self.store(to) }
+            }
+
+            #[inline(always)]
+            unsafe fn fence() {}
 
             #[inline(always)]
             unsafe fn xor(self, other: Self) -> Self {

@@ -2,19 +2,22 @@
 //!
 //! Every source byte is read once and the target is written once, whatever the number of sources; a
 //! loop of `target ^= source` would move the target through the cache once per source and reach about
-//! half the speed. The instruction set is chosen at the first call: AVX2 where processor and operating
-//! system offer it, SSE2 on every other x86-64, plain 64-bit words elsewhere. `scalar` is the oracle that
-//! the tests hold the others against. An AVX-512 kernel measured the same as AVX2 on Zen 4, where both
-//! wait for the cache, so there is none.
+//! half the speed. The instruction set is chosen at the first call, by the rule in [`detect`]. `kernel`
+//! is one generic loop, and the sets differ in their registers only; `scalar` is the oracle that the
+//! tests hold the others against.
 //!
-//! Stores are ordinary ones. Parity is written to a drive soon after it is computed, so it should stay in
-//! the cache; non-temporal stores would be one more kernel behind the same two functions.
+//! Parity is written to a drive soon after it is computed, so [`xor_into`] leaves it in the cache. Bytes
+//! that go to memory that nobody reads soon are better *streamed*: stored past the caches, which saves
+//! reading the lines that are about to be overwritten. [`copy_streaming`] does so, and [`copy_and_xor`]
+//! for bytes that have to be copied anyway: it reads them once for both.
 //!
 //! This is the engine's only module with `unsafe`: payload memory belongs to the world, and the engine
 //! knows it by address only.
 
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod detect;
 mod kernel;
 mod scalar;
@@ -25,6 +28,17 @@ mod x86;
 mod tests;
 
 pub use detect::{Instructions, instructions};
+
+use kernel::Kernels;
+
+/// A source of [`copy_and_xor`] and where it is copied to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// First byte of the source.
+    pub from: *const u8,
+    /// First byte of the copy.
+    pub to: *mut u8,
+}
 
 /// Computes `target = sources[0] ^ sources[1] ^ …` over `length` bytes.
 ///
@@ -37,17 +51,9 @@ pub use detect::{Instructions, instructions};
 /// starts exactly at `target` or does not overlap it. Nobody else writes these bytes during the call.
 #[inline]
 pub unsafe fn xor_into(target: *mut u8, sources: &[*const u8], length: usize) {
-    // SAFETY: the caller's promise is passed on unchanged; `instructions` names only what this processor
-    // and operating system execute.
-    unsafe {
-        match instructions() {
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => x86::xor_into_avx2(target, sources, length),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Sse2 => x86::xor_into_sse2(target, sources, length),
-            _ => scalar::xor_into(target, sources, length),
-        }
-    }
+    // SAFETY: the caller's promise is passed on unchanged; `kernels` names only what this processor and
+    // operating system execute.
+    unsafe { (kernels().xor_into)(target, sources, length) }
 }
 
 /// Whether `sources[0] ^ sources[1] ^ …` is zero in all `length` bytes; stops early when it is not.
@@ -61,13 +67,52 @@ pub unsafe fn xor_into(target: *mut u8, sources: &[*const u8], length: usize) {
 #[must_use]
 pub unsafe fn xor_is_zero(sources: &[*const u8], length: usize) -> bool {
     // SAFETY: as in `xor_into`.
-    unsafe {
-        match instructions() {
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => x86::xor_is_zero_avx2(sources, length),
-            #[cfg(target_arch = "x86_64")]
-            Instructions::Sse2 => x86::xor_is_zero_sse2(sources, length),
-            _ => scalar::xor_is_zero(sources, length),
-        }
+    unsafe { (kernels().xor_is_zero)(sources, length) }
+}
+
+/// Copies `length` bytes past the caches where the instruction set can, visible to all processors when
+/// it returns. For bytes that nobody reads soon.
+///
+/// # Safety
+///
+/// `from` is valid for reads of `length` bytes, `to` for writes of as many, and they do not overlap.
+/// Nobody else writes these bytes during the call.
+#[inline]
+pub unsafe fn copy_streaming(to: *mut u8, from: *const u8, length: usize) {
+    // SAFETY: as in `xor_into`.
+    unsafe { (kernels().copy_streaming)(to, from, length) }
+}
+
+/// Computes `target` as the xor of all sources, streams each source to its copy and the result to
+/// `target_copy` as well, all in one pass. `target` itself stays in the cache.
+///
+/// # Safety
+///
+/// Every source is valid for reads of `length` bytes, `target`, `target_copy` and every copy for writes
+/// of as many. None of those written overlaps anything else named here. Nobody else writes these bytes
+/// during the call.
+#[inline]
+pub unsafe fn copy_and_xor(
+    target: *mut u8,
+    target_copy: *mut u8,
+    copies: &[Copied],
+    length: usize,
+) {
+    // SAFETY: as in `xor_into`.
+    unsafe { (kernels().copy_and_xor)(target, target_copy, copies, length) }
+}
+
+#[inline]
+fn kernels() -> &'static Kernels {
+    match instructions() {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => &x86::AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => &x86::AVX2,
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Sse2 => &x86::SSE2,
+        #[cfg(target_arch = "aarch64")]
+        Instructions::Neon => &aarch64::NEON,
+        _ => &scalar::SCALAR,
     }
 }

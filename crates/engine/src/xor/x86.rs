@@ -1,14 +1,19 @@
-//! The x86-64 kernels: SSE2 and AVX2 registers under the one generic loop.
+//! The x86-64 kernels: SSE2, AVX2 and AVX-512 registers under the one generic loop.
 
-use super::kernel::{self, Lanes};
+use super::kernel::{Lanes, kernels};
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
-    _mm_setzero_si128, _mm_storeu_si128, _mm_xor_si128, _mm256_loadu_si256, _mm256_or_si256,
-    _mm256_storeu_si256, _mm256_testz_si256, _mm256_xor_si256,
+    __m128i, __m256i, __m512i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
+    _mm_setzero_si128, _mm_sfence, _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
+    _mm256_loadu_si256, _mm256_or_si256, _mm256_storeu_si256, _mm256_stream_si256,
+    _mm256_testz_si256, _mm256_xor_si256, _mm512_loadu_si512, _mm512_or_si512, _mm512_storeu_si512,
+    _mm512_stream_si512, _mm512_test_epi32_mask, _mm512_xor_si512,
 };
 
 macro_rules! x86_lanes {
-    ($register:ty, $load:ident, $store:ident, $xor:ident, $or:ident, $is_zero:expr) => {
+    (
+        $register:ty, $load:ident, $store:ident, $stream:ident, $xor:ident, $or:ident,
+        $is_zero:expr
+    ) => {
         // SAFETY: the unaligned load and store of a register type touch exactly its size.
         unsafe impl Lanes for $register {
             const BYTES: usize = size_of::<$register>();
@@ -23,6 +28,18 @@ macro_rules! x86_lanes {
             unsafe fn store(self, to: *mut u8) {
                 // SAFETY: the caller's promise.
                 unsafe { $store(to.cast(), self) }
+            }
+
+            #[inline(always)]
+            unsafe fn stream(self, to: *mut u8) {
+                // SAFETY: the caller's promise, alignment included.
+                unsafe { $stream(to.cast(), self) }
+            }
+
+            #[inline(always)]
+            unsafe fn fence() {
+                // SAFETY: every x86-64 has the instruction.
+                unsafe { _mm_sfence() }
             }
 
             #[inline(always)]
@@ -50,6 +67,7 @@ x86_lanes!(
     __m128i,
     _mm_loadu_si128,
     _mm_storeu_si128,
+    _mm_stream_si128,
     _mm_xor_si128,
     _mm_or_si128,
     |register| _mm_movemask_epi8(_mm_cmpeq_epi8(register, _mm_setzero_si128())) == 0xFFFF
@@ -58,36 +76,36 @@ x86_lanes!(
     __m256i,
     _mm256_loadu_si256,
     _mm256_storeu_si256,
+    _mm256_stream_si256,
     _mm256_xor_si256,
     _mm256_or_si256,
     |register| _mm256_testz_si256(register, register) == 1
 );
+x86_lanes!(
+    __m512i,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_stream_si512,
+    _mm512_xor_si512,
+    _mm512_or_si512,
+    |register| _mm512_test_epi32_mask(register, register) == 0
+);
 
-macro_rules! x86_kernels {
-    ($register:ty, $features:literal, $xor_into:ident, $xor_is_zero:ident) => {
-        /// See [`super::xor_into`].
-        ///
-        /// # Safety
-        ///
-        /// As [`super::xor_into`], and the processor has the instructions in the function's name.
-        #[target_feature(enable = $features)]
-        pub(super) unsafe fn $xor_into(target: *mut u8, sources: &[*const u8], length: usize) {
-            // SAFETY: the caller's promise.
-            unsafe { kernel::xor_into::<$register>(target, sources, length) }
-        }
-
-        /// See [`super::xor_is_zero`].
-        ///
-        /// # Safety
-        ///
-        /// As [`super::xor_is_zero`], and the processor has the instructions in the function's name.
-        #[target_feature(enable = $features)]
-        pub(super) unsafe fn $xor_is_zero(sources: &[*const u8], length: usize) -> bool {
-            // SAFETY: the caller's promise.
-            unsafe { kernel::xor_is_zero::<$register>(sources, length) }
-        }
-    };
-}
-
-x86_kernels!(__m128i, "sse2", xor_into_sse2, xor_is_zero_sse2);
-x86_kernels!(__m256i, "avx2", xor_into_avx2, xor_is_zero_avx2);
+kernels!(
+    /// 16-byte registers, part of every x86-64.
+    SSE2,
+    __m128i,
+    #[target_feature(enable = "sse2")]
+);
+kernels!(
+    /// 32-byte registers.
+    AVX2,
+    __m256i,
+    #[target_feature(enable = "avx2")]
+);
+kernels!(
+    /// 64-byte registers.
+    AVX512,
+    __m512i,
+    #[target_feature(enable = "avx512f")]
+);
