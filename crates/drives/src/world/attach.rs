@@ -4,6 +4,7 @@
 //! answered, so that the rest of a half-done write can never reach the drive that replaced it.
 
 use crate::drive::{Backing, Drive, IoPath};
+use crate::memory::Ram;
 use crate::ring::Ring;
 use crate::transfer::Way;
 use engine::units::MemberId;
@@ -45,6 +46,7 @@ pub(super) struct Attachments {
     slots: Vec<Option<Attachment>>,
     /// Those with answers that do not count yet.
     suspects: Vec<u16>,
+    any_ram: bool,
 }
 
 impl Attachments {
@@ -54,6 +56,7 @@ impl Attachments {
             index_of: [None; 256],
             slots: Vec::with_capacity(256),
             suspects: Vec::with_capacity(256),
+            any_ram: false,
         }
     }
 
@@ -75,6 +78,24 @@ impl Attachments {
             .expect("an attachment in use stays")
     }
 
+    /// Whether there is or was a RAM member.
+    #[inline]
+    pub fn any_ram(&self) -> bool {
+        self.any_ram
+    }
+
+    /// The RAM member of an attachment in use.
+    ///
+    /// # Panics
+    ///
+    /// When it is something else.
+    pub fn ram(&self, index: u16) -> &Ram {
+        match self.at(index).drive.backing() {
+            Backing::Ram(ram) => ram,
+            other => panic!("attachment {index} is no RAM member but {other:?}"),
+        }
+    }
+
     pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>, ring: &mut Ring) {
         self.detach(member, ring);
         let index = self
@@ -85,6 +106,7 @@ impl Attachments {
                 self.slots.push(None);
                 self.slots.len() - 1
             });
+        self.any_ram |= matches!(drive.backing(), Backing::Ram(_));
         let plain_null = matches!(drive.backing(), Backing::Null) && drive.throttle().is_none();
         self.members[usize::from(member.0)] = if plain_null {
             Serving::Null {

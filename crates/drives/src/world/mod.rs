@@ -11,6 +11,7 @@
 mod attach;
 mod metadata;
 mod payload;
+mod ram;
 mod ready;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,8 @@ use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
-use payload::{copy, gather, with_addresses};
+use payload::{Sources, gather};
+use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
 use std::collections::VecDeque;
@@ -110,6 +112,7 @@ pub struct RingWorld<P: Port> {
     transfers: Transfers,
     attachments: Attachments,
     metadata: Metadata,
+    ram: RamIo,
     held: HeldAnswers,
     ready: ReadyAnswers,
     completed: Vec<Completed>,
@@ -141,6 +144,7 @@ impl<P: Port> RingWorld<P> {
             transfers: Transfers::new(TRANSFERS, zeros, options.mailbox.sender()),
             attachments: Attachments::new(),
             metadata: Metadata::new(pool),
+            ram: RamIo::new(),
             held: HeldAnswers::with_capacity(TRANSFERS),
             ready: ReadyAnswers::with_capacity(TRANSFERS),
             completed: Vec::with_capacity(REAP_MAX),
@@ -167,11 +171,13 @@ impl<P: Port> RingWorld<P> {
 
     /// Serves `member` from `drive` from now on, instead of any drive before.
     pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
+        self.finish_ram();
         self.attachments.attach(member, drive, &mut self.ring);
     }
 
     /// Stops serving `member`.
     pub fn detach(&mut self, member: MemberId) {
+        self.finish_ram();
         self.attachments.detach(member, &mut self.ring);
     }
 
@@ -183,6 +189,13 @@ impl<P: Port> RingWorld<P> {
             Mail::Moved(moved) => self.member_answered(moved.index, moved.result),
             Mail::Port(letter) => self.port.mail(letter),
         }
+    }
+
+    /// Carries out what RAM members have put off.
+    #[inline]
+    fn finish_ram(&mut self) {
+        let world = (&**self.ring.arena(), &self.attachments);
+        self.ram.finish(world);
     }
 
     /// An I/O to anything but a null member at full speed.
@@ -210,9 +223,14 @@ impl<P: Port> RingWorld<P> {
                     finish,
                     memory: None,
                 };
+                // The kernel may look at the memory from now on.
+                self.finish_ram();
                 return self.start(transfer, memory);
             }
-            (Backing::Ram(ram), _) => copy(ram, self.ring.arena(), io, memory),
+            (Backing::Ram(_), _) => {
+                let world = (&**self.ring.arena(), &self.attachments);
+                self.ram.start(world, index, io, memory)
+            }
             _ => 0,
         };
         self.attachments.started(index);
@@ -357,6 +375,8 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn reap(&mut self, inputs: &mut Vec<Input>) {
+        // What is answered below has to be true.
+        self.finish_ram();
         for _ in 0..REAP_MAX {
             match self.mailbox.receive() {
                 Some(mail) => self.open_letter(mail, inputs),
@@ -399,24 +419,25 @@ impl<P: Port> World for RingWorld<P> {
 
     fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
         let length = u64::from(length_bytes);
-        let target = self.ring.arena().pointer(target, length);
-        with_addresses(self.ring.arena(), length, sources, |sources| {
-            // SAFETY: every range has been checked to lie in the arena; the engine's range locks keep
-            // others off, and its planners let sources and target be equal or disjoint.
-            unsafe { engine::xor::xor_into(target, sources, length_bytes as usize) }
-        });
+        let sources = Sources::check(self.ring.arena(), length, sources);
+        let to = self.ring.arena().pointer(target, length);
+        let world = (&**self.ring.arena(), &self.attachments);
+        if self
+            .ram
+            .put_off_xor(world, (target, length), sources.as_slice())
+        {
+            return;
+        }
+        // SAFETY: every range has been checked to lie in the arena; the engine's range locks keep others
+        // off, and its planners let sources and target be equal or disjoint.
+        unsafe { engine::xor::xor_into(to, sources.as_slice(), length_bytes as usize) }
     }
 
     fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
-        with_addresses(
-            self.ring.arena(),
-            u64::from(length_bytes),
-            sources,
-            |sources| {
-                // SAFETY: as in `xor`.
-                unsafe { engine::xor::xor_is_zero(sources, length_bytes as usize) }
-            },
-        )
+        self.finish_ram();
+        let sources = Sources::check(self.ring.arena(), u64::from(length_bytes), sources);
+        // SAFETY: as in `xor`.
+        unsafe { engine::xor::xor_is_zero(sources.as_slice(), length_bytes as usize) }
     }
 
     fn complete(&mut self, completion: Completion) {

@@ -1,12 +1,10 @@
 //! From the engine's segments to addresses: checked against the arena, whatever they are for.
 
 use crate::arena::Arena;
-use crate::memory::Ram;
 use crate::ring::Ring;
 use crate::transfer::{MISUSE, Payload, Transfer};
 use engine::limits::VOLUME_MEMBERS_MAX;
 use engine::plan::{Segment, StepKind};
-use engine::world::Io;
 
 /// Checks a transfer's memory and turns it into what the kernel takes.
 pub(super) fn gather(
@@ -48,56 +46,40 @@ pub(super) fn gather(
     }
 }
 
-/// Carries out an I/O on a RAM member. The caller has checked the member's range.
-pub(super) fn copy(ram: &Ram, arena: &Arena, io: Io, memory: impl Iterator<Item = Segment>) -> i32 {
-    match io.kind {
-        StepKind::Zero { keep_allocated } => {
-            ram.zero(io.offset_bytes, io.length_bytes, keep_allocated);
-        }
-        StepKind::Discard => ram.zero(io.offset_bytes, io.length_bytes, false),
-        StepKind::Read | StepKind::Write { .. } => {
-            let mut offset_bytes = io.offset_bytes;
-            let end = io.offset_bytes + io.length_bytes;
-            for segment in memory {
-                let length_bytes = u64::from(segment.length_bytes);
-                let fits = offset_bytes + length_bytes <= end;
-                if !fits || !arena.holds(segment.buffer, length_bytes) {
-                    return MISUSE;
-                }
-                if io.kind == StepKind::Read {
-                    ram.read_to(offset_bytes, arena, segment.buffer, length_bytes);
-                } else {
-                    ram.write_from(offset_bytes, arena, segment.buffer, length_bytes);
-                }
-                offset_bytes += length_bytes;
-            }
-            if offset_bytes != end {
-                return MISUSE;
-            }
-        }
-        StepKind::Flush | StepKind::Xor { .. } | StepKind::Compare => {}
-    }
-    0
+/// A row's slots, and a block of scratch.
+const SOURCES_MAX: usize = VOLUME_MEMBERS_MAX + 1;
+
+/// The addresses of a computation's sources.
+pub(super) struct Sources {
+    addresses: [*const u8; SOURCES_MAX],
+    count: usize,
 }
 
-/// Calls `compute` with the checked addresses of all sources.
-pub(super) fn with_addresses<T>(
-    arena: &Arena,
-    length_bytes: u64,
-    sources: impl Iterator<Item = Segment>,
-    compute: impl FnOnce(&[*const u8]) -> T,
-) -> T {
-    /// A row's slots, and a block of scratch.
-    const SOURCES_MAX: usize = VOLUME_MEMBERS_MAX + 1;
-    let mut addresses = [std::ptr::null(); SOURCES_MAX];
-    let mut count = 0;
-    for source in sources {
-        assert!(
-            count < SOURCES_MAX,
-            "a computation has at most {SOURCES_MAX} sources"
-        );
-        addresses[count] = arena.pointer(source.buffer, length_bytes).cast_const();
-        count += 1;
+impl Sources {
+    /// Checks that all sources of `length_bytes` lie in the arena.
+    #[inline]
+    pub fn check(
+        arena: &Arena,
+        length_bytes: u64,
+        sources: impl Iterator<Item = Segment>,
+    ) -> Sources {
+        let mut checked = Sources {
+            addresses: [std::ptr::null(); SOURCES_MAX],
+            count: 0,
+        };
+        for source in sources {
+            assert!(
+                checked.count < SOURCES_MAX,
+                "a computation has at most {SOURCES_MAX} sources"
+            );
+            checked.addresses[checked.count] = arena.pointer(source.buffer, length_bytes);
+            checked.count += 1;
+        }
+        checked
     }
-    compute(&addresses[..count])
+
+    #[inline]
+    pub fn as_slice(&self) -> &[*const u8] {
+        &self.addresses[..self.count]
+    }
 }

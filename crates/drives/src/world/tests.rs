@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 mod files;
 mod ports;
+mod ram;
 mod throttled;
 mod ways;
 
