@@ -1,9 +1,10 @@
-//! What the fuzzer does with any bytes, callable from ordinary tests too: read them as a drive's metadata
-//! region, then repair what only stands in the way (signature, length, checksum) and put whatever record
-//! comes out through every rule. Nothing may panic, and what can be read must survive being written.
+//! What the fuzzer does with any bytes, callable from ordinary tests too: read them as a write-hole log and
+//! replay it; read them as a drive's metadata region, then repair what only stands in the way (signature,
+//! length, checksum) and put whatever record comes out through every rule. Nothing may panic, and what can be read must survive being written.
 
 use super::choose::{Candidate, Content, choose};
 use super::codec::{DecodeError, RecordIdentity, checksum};
+use super::log;
 use super::place::{Placement, decode_region, encode_image};
 use super::shadow::{self, Shadow};
 use super::start::{StartOptions, start_mode};
@@ -25,6 +26,7 @@ pub fn fuzz_one(data: &[u8]) {
     } else {
         SectorSize::Bytes4096
     };
+    log::exercise(rest, first, sector);
     let _ = decode_region(rest, sector);
     as_shadow(rest, sector);
     let Ok(mpb) = Mpb::decode(&repaired(rest), sector) else {

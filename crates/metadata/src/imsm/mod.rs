@@ -21,7 +21,8 @@
 //! * [`geometry`]: levels, sizes, and what stays readable by firmware;
 //! * [`build`]: new containers and every change of an existing record;
 //! * [`choose`]: which copy is the truth when an array is assembled;
-//! * [`start`]: whether and how each volume may then be started.
+//! * [`start`]: whether and how each volume may then be started;
+//! * [`log`]: the write-hole log of a RAID 5, and its replay after a crash.
 //!
 //! # Units
 //!
@@ -36,6 +37,7 @@ pub mod choose;
 pub mod codec;
 mod exercise;
 pub mod geometry;
+pub mod log;
 pub mod migration_record;
 pub mod place;
 pub mod record;

@@ -106,6 +106,31 @@ impl Volume {
     }
 }
 
+impl Mpb {
+    /// Sectors behind the data of volume number `index` that nothing else uses, on every drive: up to the next
+    /// volume or the metadata. 0 if there is no such volume.
+    #[must_use]
+    pub fn write_hole_log_room_sectors(&self, index: usize) -> u64 {
+        let Some(volume) = self.volumes.get(index) else {
+            return 0;
+        };
+        let end = volume.extent().end;
+        let volumes = self.volumes.iter().map(|other| other.extent().start);
+        let drives = volume
+            .maps()
+            .flat_map(|map| &map.order)
+            .filter_map(|slot| self.disks.get(slot.disk_index as usize))
+            .filter(|disk| !disk.is_failed())
+            .map(|disk| disk.total_sectors.saturating_sub(METADATA_SECTORS));
+        volumes
+            .filter(|&start| start >= end)
+            .chain(drives)
+            .min()
+            .unwrap_or_default()
+            .saturating_sub(end)
+    }
+}
+
 /// Why a volume's record makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeometryProblem {

@@ -1,0 +1,258 @@
+use super::super::*;
+use super::world::{Failed, Random, World, Write};
+use crate::imsm::SectorSize;
+use alloc::string::ToString;
+use alloc::vec;
+use proptest::prelude::*;
+
+/// An array that crashed, and what was under way.
+struct Crash {
+    world: World,
+    /// Writes whose unit was durable.
+    begun: Vec<Write>,
+    /// Entries with a torn partial parity.
+    not_begun: u32,
+}
+
+/// Each member's log has some units that have retired, then one that has not.
+fn crash(seed: u64, sector: SectorSize) -> Crash {
+    let mut random = Random(seed | 1);
+    let mut world = World::new(&mut random, sector);
+    let mut begun = Vec::new();
+    let mut not_begun = 0;
+    let mut generation = 0;
+    for slot in world.slots() {
+        let rows: Vec<u64> = (0..world.rows())
+            .filter(|&row| world.volume.parity_slot(row) == slot)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let mut at = 0;
+        for left in (0..1 + random.below(3)).rev() {
+            generation += 1 + random.below(3);
+            let mut writes = Vec::new();
+            for &row in &rows {
+                writes.extend(world.some_writes(&mut random, row));
+            }
+            let entries: Vec<_> = writes.iter().map(|write| world.entry(write)).collect();
+            let partial_at = at + HEADER_BYTES;
+            at = world.put_unit(slot, at, generation, &entries);
+            if left > 0 {
+                for write in &writes {
+                    world.apply(&mut random, write, &|_| true);
+                }
+            } else if random.below(4) == 0 {
+                not_begun += tear(&mut world, &mut random, slot, partial_at, &entries);
+            } else {
+                for write in &writes {
+                    world.apply(&mut random, write, &Random::chance);
+                }
+                begun.extend(writes);
+            }
+        }
+    }
+    Crash {
+        world,
+        begun,
+        not_begun,
+    }
+}
+
+/// Damages some of the partial parities of a unit; returns how many.
+fn tear(
+    world: &mut World,
+    random: &mut Random,
+    slot: usize,
+    mut at: usize,
+    entries: &[(Entry, Vec<u8>)],
+) -> u32 {
+    let area = (world.volume.log_sector() * 512) as usize;
+    let mut torn = 0;
+    for (_, partial) in entries {
+        if !partial.is_empty() && random.chance() {
+            world.drives[slot][area + at + random.below(partial.len() as u64) as usize] ^= 0x55;
+            torn += 1;
+        }
+        at += partial.len();
+    }
+    torn
+}
+
+fn without_parity(world: &World) -> Vec<Vec<u8>> {
+    let mut drives = world.drives.clone();
+    for row in 0..world.rows() {
+        drives[world.volume.parity_slot(row)][world.chunk(row)].fill(0);
+    }
+    drives
+}
+
+fn sector_size(large: bool) -> SectorSize {
+    if large {
+        SectorSize::Bytes4096
+    } else {
+        SectorSize::Bytes512
+    }
+}
+
+proptest! {
+    #[test]
+    fn parity_fits_after_any_crash(seed in any::<u64>(), large in any::<bool>()) {
+        let Crash { mut world, not_begun, .. } = crash(seed, sector_size(large));
+        let before = without_parity(&world);
+        let (volume, slots) = (world.volume, world.slots());
+        let report = replay(&volume, &slots, &mut world).unwrap();
+        prop_assert!(world.wrong_rows().is_empty(), "{seed}: {:?}", world.wrong_rows());
+        prop_assert!(without_parity(&world) == before, "only parity is written");
+        prop_assert_eq!(report.entries_not_begun, not_begun);
+        prop_assert_eq!(report.entries_skipped(), not_begun);
+        prop_assert!(report.is_conclusive());
+        let after = world.drives.clone();
+        replay(&volume, &slots, &mut world).unwrap();
+        prop_assert!(world.drives == after, "once more changes nothing");
+        initialise(&volume, &slots, &mut world).unwrap();
+        prop_assert_eq!(replay(&volume, &slots, &mut world), Ok(Report::default()));
+    }
+
+    /// A replay that is cut off and done again, also when the cut came while the areas were made empty.
+    #[test]
+    fn an_interrupted_replay_is_done_again(seed in any::<u64>(), cut in 0usize..60) {
+        let Crash { mut world, .. } = crash(seed, SectorSize::Bytes512);
+        let (volume, slots) = (world.volume, world.slots());
+        let attempt = |world: &mut World| {
+            replay(&volume, &slots, world)?;
+            initialise(&volume, &slots, world)
+        };
+        world.writes_left = cut;
+        let first = attempt(&mut world);
+        world.writes_left = usize::MAX;
+        if first == Err(Failed) {
+            attempt(&mut world).unwrap();
+        }
+        prop_assert!(world.wrong_rows().is_empty(), "{seed}: {:?}", world.wrong_rows());
+    }
+
+    /// With a member lost in the crash, its data come out as they were, but for what it was being written.
+    #[test]
+    fn a_lost_member_is_computed_rightly(seed in any::<u64>(), lost in 0usize..5) {
+        let Crash { mut world, begun, .. } = crash(seed, SectorSize::Bytes512);
+        let lost = lost % world.volume.members;
+        let volume = world.volume;
+        let slots: Vec<usize> = world.slots().into_iter().filter(|&slot| slot != lost).collect();
+        let report = replay(&volume, &slots, &mut world).unwrap();
+        let in_flight: Vec<&Write> = begun
+            .iter()
+            .filter(|write| volume.parity_slot(write.row) != lost)
+            .filter(|write| write.chunks.clone().any(|at| world.slot_of(write.row, at) == lost))
+            .collect();
+        prop_assert_eq!(report.entries_of_lost_members as usize >= in_flight.len(), true);
+        prop_assert!(report.is_conclusive());
+        for row in (0..world.rows()).filter(|&row| volume.parity_slot(row) != lost) {
+            let mut computed = world.xor(row, &|slot| slot != lost);
+            let chunk = world.chunk(row);
+            let mut wanted = world.drives[lost][chunk.clone()].to_vec();
+            for write in in_flight.iter().filter(|write| write.row == row) {
+                let part = world.part_on_drive(write);
+                let part = part.start - chunk.start..part.end - chunk.start;
+                computed[part.clone()].fill(0);
+                wanted[part].fill(0);
+            }
+            prop_assert!(computed == wanted, "{seed}: row {row} of slot {lost}");
+        }
+    }
+}
+
+/// Row 0 written twice, to different chunks: its log has a unit that is outdated and one that is not.
+fn twice_written(seed: u64) -> World {
+    let mut random = Random(seed);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let slot = world.volume.parity_slot(0);
+    let mut at = 0;
+    for chunk in 0..2 {
+        let write = Write {
+            row: 0,
+            chunks: chunk..chunk + 1,
+            part: 0..8,
+        };
+        let entry = world.entry(&write);
+        at = world.put_unit(slot, at, 1 + chunk, &[entry]);
+        world.apply(&mut random, &write, &|_| true);
+    }
+    world
+}
+
+#[test]
+fn retired_units_are_not_replayed() {
+    let mut world = twice_written(99);
+    let before = world.drives.clone();
+    let (volume, slots) = (world.volume, world.slots());
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!(report.entries_replayed, 1);
+    assert!(world.drives == before);
+    assert!(world.flushes > 0);
+}
+
+#[test]
+fn an_area_that_is_half_empty_brings_no_outdated_unit_back() {
+    for seed in 1..100 {
+        let mut before = twice_written(seed * 1001);
+        before.volume.log_sectors = 40;
+        let (volume, slots) = (before.volume, before.slots());
+        for cut in 0.. {
+            let mut world = before.clone();
+            world.writes_left = cut;
+            let done = initialise(&volume, &slots, &mut world).is_ok();
+            world.writes_left = usize::MAX;
+            let report = replay(&volume, &slots, &mut world).unwrap();
+            assert!(report.is_conclusive(), "{report}");
+            assert_eq!(world.wrong_rows(), [], "seed {seed}, cut {cut}");
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_counted() {
+    let mut random = Random(7);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let slot = world.volume.parity_slot(0);
+    let write = Write {
+        row: 0,
+        chunks: 0..1,
+        part: 0..16,
+    };
+    let entry = world.entry(&write);
+    world.put_unit(slot, 0, 1, &[entry]);
+    world.apply(&mut random, &write, &|random| random.chance());
+    let (volume, slots) = (world.volume, world.slots());
+    world.unreadable = Some((world.slot_of(0, 0), volume.start_sector + 3));
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!(report.blocks_unreadable, 1, "the other half was replayed");
+    assert!(!report.is_conclusive());
+    // Nor can a log that is not there be relied on.
+    world.unreadable = Some((slot, volume.log_sector() + 1));
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!(report.slots_without_log, [slot]);
+    assert!(!report.is_conclusive());
+}
+
+#[test]
+fn a_report_is_one_line() {
+    let mut report = Report {
+        entries_replayed: 3,
+        ..Report::default()
+    };
+    assert_eq!(report.to_string(), "3 entries replayed");
+    report.entries_not_begun = 2;
+    report.entries_senseless = 1;
+    report.blocks_unreadable = 4;
+    report.slots_without_log = vec![0, 2];
+    report.slots_interrupted = vec![1];
+    assert_eq!(
+        report.to_string(),
+        "3 entries replayed, 3 skipped (2 not begun, 1 senseless), 4 blocks unreadable, \
+         no log in slot 0, 2, an unfinished header in slot 1"
+    );
+}
