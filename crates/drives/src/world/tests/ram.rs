@@ -43,7 +43,8 @@ struct Scene {
 impl Scene {
     fn new(folder: &Path, random: &mut Random) -> Scene {
         let size_bytes = MEMBER_BLOCKS * BLOCK as u64;
-        let file = image(folder, "d3.img", size_bytes);
+        // The last sector of a file that serves is never written.
+        let file = image(folder, "d3.img", size_bytes + BLOCK as u64);
         let ram = format!("ram:{size_bytes}");
         let drives = vec![drive(&ram), drive(&ram), drive(&ram), drive(&file)];
         let world = world(drives.iter().cloned());
