@@ -9,7 +9,7 @@ use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words, search};
 use crate::commands::words::size;
-use crate::container::assemble::Container;
+use crate::container::Container;
 use crate::container::persist::Identity;
 use crate::container::probe::{Probed, parse_spec, probe};
 use crate::container::write::write_record;

@@ -5,7 +5,7 @@ pub mod text;
 mod volume;
 
 use super::words::SECTOR_BYTES;
-use crate::container::probe::Probed;
+use crate::container::probe::{Member, Probed};
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
 use metadata::imsm::start::{StartOptions, start_mode};
@@ -122,7 +122,7 @@ pub struct StartReport {
 /// Groups `drives` into containers and describes each as it would be started with `options`.
 #[must_use]
 pub fn report(drives: &[Probed], options: StartOptions) -> Report {
-    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let choice = choose(&candidates);
     let name = |drive: usize| drives[drive].drive.name().to_owned();
     let taken: Vec<usize> = choice

@@ -8,7 +8,7 @@ use super::backup::place::keep;
 use super::exit_codes::{conclude, refused};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, print_json, print_text, size};
-use crate::container::probe::Probed;
+use crate::container::probe::{Member, Probed};
 use crate::container::write::{erase_shadow, finish_update, write_record};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::Mpb;
@@ -122,7 +122,7 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
 }
 
 fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
-    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let choice = choose(&candidates);
     let has_volume = |mpb: &Mpb| volume_index(mpb, &args.name).is_some();
     let assembled = choice.containers.iter().find_map(|found| {

@@ -2,11 +2,11 @@
 
 use super::busy::open;
 use anyhow::{Context, Result, bail};
+use assembly::member::Looked;
+pub use assembly::member::{FoundShadow, Member};
 use drives::drive::{Access, Drive};
 use drives::spec::{MemberSpec, Target};
-use metadata::imsm::choose::{Candidate, Content};
-use metadata::imsm::place::{Found, Placement, decode_region};
-use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
+use metadata::imsm::place::{Found, Placement};
 use metadata::imsm::{DecodeError, SectorSize, Serial};
 
 /// A member that has been opened and looked at.
@@ -26,19 +26,6 @@ pub struct Probed {
     pub found: Result<Option<Found>, DecodeError>,
     /// What lies where its shadow would be.
     pub shadow: FoundShadow,
-}
-
-/// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
-#[derive(Debug)]
-pub enum FoundShadow {
-    /// No shadow. The place may be part of a volume.
-    Nothing,
-    /// A whole one.
-    Whole(Box<Shadow>),
-    /// The mark of one, but not a whole one.
-    Damaged(ShadowError),
-    /// The place cannot be read.
-    Unreadable,
 }
 
 /// Parses a member specification.
@@ -64,8 +51,7 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
     };
     let placement = Placement::new(drive.size_bytes(), sector)
         .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-    let found = read_region(&drive, placement, sector)?;
-    let shadow = read_shadow(&drive, placement, sector, &found);
+    let (found, shadow) = look(&drive, placement, sector)?;
     let serial = Serial::from_drive(drive.serial().as_bytes());
     if serial.is_empty() {
         bail!("{name} reports no serial number; give it one with {name},serial=NAME");
@@ -81,37 +67,10 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
     })
 }
 
-fn read_region(
-    drive: &Drive,
-    placement: Placement,
-    sector: SectorSize,
-) -> Result<Result<Option<Found>, DecodeError>> {
-    let region = placement.region_to_read();
-    let bytes = drive
-        .read_at(region.offset_bytes, region.length_bytes as usize)
-        .with_context(|| format!("{}: cannot read the metadata region", drive.name()))?;
-    Ok(decode_region(&bytes, sector))
-}
-
-/// Looks for a shadow, unless the drive's own record puts data there.
-fn read_shadow(
-    drive: &Drive,
-    placement: Placement,
-    sector: SectorSize,
-    found: &Result<Option<Found>, DecodeError>,
-) -> FoundShadow {
-    if matches!(found, Ok(Some(found)) if !has_room(&placement, &found.mpb)) {
-        return FoundShadow::Nothing;
-    }
-    let place = placement.shadow();
-    let Ok(bytes) = drive.read_at(place.offset_bytes, place.length_bytes as usize) else {
-        return FoundShadow::Unreadable;
-    };
-    match shadow::decode(&bytes, &placement, sector) {
-        Ok(None) | Err(ShadowError::Misplaced) => FoundShadow::Nothing,
-        Ok(Some(shadow)) => FoundShadow::Whole(Box::new(shadow)),
-        Err(error) => FoundShadow::Damaged(error),
-    }
+fn look(drive: &Drive, placement: Placement, sector: SectorSize) -> Result<Looked> {
+    let read = |offset_bytes, length_bytes| drive.read_at(offset_bytes, length_bytes);
+    assembly::member::look(placement, sector, read)
+        .with_context(|| format!("{}: cannot read the metadata region", drive.name()))
 }
 
 /// Opens every member of `specs`; see [`probe`].
@@ -143,29 +102,8 @@ impl Probed {
     /// The drive cannot be read.
     #[cfg(test)]
     pub fn reread(&mut self) -> Result<()> {
-        self.found = read_region(&self.drive, self.placement, self.sector)?;
+        self.found = look(&self.drive, self.placement, self.sector)?.0;
         Ok(())
-    }
-
-    /// What the rules of [`metadata::imsm::choose`] want to know.
-    #[must_use]
-    pub fn candidate(&self) -> Candidate {
-        let content = match &self.found {
-            Ok(None) => Content::Nothing,
-            Ok(Some(found)) => Content::Record(Box::new(found.mpb.clone())),
-            Err(error) => Content::Damaged(*error),
-        };
-        Candidate {
-            name: self.drive.name().to_owned(),
-            serial: self.serial,
-            total_sectors: self.placement.total_sectors(),
-            sector: self.sector,
-            content,
-            shadow: match &self.shadow {
-                FoundShadow::Whole(shadow) => Some(shadow.clone()),
-                _ => None,
-            },
-        }
     }
 
     /// Whether it is a path, which other programs may use too.
@@ -175,5 +113,51 @@ impl Probed {
             Target::Path(path) => Some(path),
             Target::Ram { .. } | Target::Null { .. } => None,
         }
+    }
+}
+
+impl Member for Probed {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.drive.size_bytes()
+    }
+
+    fn volatile_cache(&self) -> bool {
+        self.drive.volatile_cache()
+    }
+
+    fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    fn sector(&self) -> SectorSize {
+        self.sector
+    }
+
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    fn found(&self) -> &Result<Option<Found>, DecodeError> {
+        &self.found
+    }
+
+    fn shadow(&self) -> &FoundShadow {
+        &self.shadow
+    }
+
+    fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> Result<Vec<u8>> {
+        Ok(self.drive.read_at(offset_bytes, length_bytes)?)
+    }
+
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+        Ok(self.drive.write_at(offset_bytes, bytes)?)
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(self.drive.flush()?)
     }
 }

@@ -2,7 +2,8 @@
 
 mod shadows;
 
-use super::assemble::{Container, assemble};
+use super::Container;
+use super::assemble::assemble;
 use super::probe::{Probed, probe_all};
 use super::write::write_record;
 use drives::drive::Access;

@@ -19,7 +19,8 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::commands::exit_codes;
 use crate::commands::words::parse_level;
-use crate::container::assemble::{Container, assemble};
+use crate::container::Container;
+use crate::container::assemble::assemble;
 use crate::container::probe::probe_all;
 
 use anyhow::{Context, Result, anyhow, bail};

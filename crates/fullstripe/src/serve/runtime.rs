@@ -5,7 +5,7 @@ use super::events::{Names, NotDone, Told, tell, tell_notice};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch::{self, Notice};
-use crate::container::assemble::Container;
+use crate::container::Container;
 use crate::container::persist::{Identity, Persister};
 use anyhow::{Context, Result, anyhow, bail};
 use drives::arena::{Arena, ArenaOptions, Pool};

@@ -16,7 +16,7 @@ use super::foreign::{Ends, Finding};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use crate::container::assemble::geometry_of;
-use crate::container::probe::Probed;
+use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
@@ -157,7 +157,7 @@ fn require_lasting(drives: &[Probed]) -> Result<()> {
 
 /// The container that `drives` are, no more and no less, if each serves in it.
 fn whole_container(drives: &[Probed]) -> Option<Assembly> {
-    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let mut choice = choose(&candidates);
     if choice.containers.len() != 1 {
         return None;

@@ -4,7 +4,7 @@ use super::super::open::to_look;
 use super::super::words::engine_level;
 use super::cut::{Background, State};
 use crate::container::assemble::geometry_of;
-use crate::container::probe::Probed;
+use crate::container::probe::{Member, Probed};
 use anyhow::{Result, anyhow, bail};
 use engine::layout::{Geometry, Level as EngineLevel};
 use engine::units::{Slot, SlotSet};
@@ -64,7 +64,7 @@ impl Array {
             );
         }
         let drives = to_look(specs)?;
-        let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+        let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
         let mut refusal = None;
         for found in choose(&candidates).containers {
             match found.outcome {

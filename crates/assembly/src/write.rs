@@ -3,7 +3,7 @@
 //! durable before the record itself is touched, so that a lone drive, too, always has one of them whole
 //! ([`metadata::imsm::shadow`]).
 
-use super::probe::{FoundShadow, Probed};
+use crate::member::{FoundShadow, Member};
 use anyhow::{Context, Result};
 use metadata::imsm::choose::Unfinished;
 use metadata::imsm::place::encode_image;
@@ -14,7 +14,7 @@ use metadata::imsm::{Mpb, RecordIdentity};
 ///
 /// # Errors
 /// A drive cannot be written or flushed; drives after it in the list have not been touched.
-pub fn write_record(mpb: &Mpb, drives: &[&Probed]) -> Result<()> {
+pub fn write_record(mpb: &Mpb, drives: &[&impl Member]) -> Result<()> {
     for half in halves(drives) {
         durably(half, |probed| write_shadow(mpb, probed))?;
         durably(half, |probed| write_own(mpb, probed))?;
@@ -28,12 +28,12 @@ pub fn write_record(mpb: &Mpb, drives: &[&Probed]) -> Result<()> {
 ///
 /// # Errors
 /// As [`write_record`].
-pub fn finish_update(unfinished: Option<&Unfinished>, drives: &[Probed]) -> Result<()> {
+pub fn finish_update(unfinished: Option<&Unfinished>, drives: &[impl Member]) -> Result<()> {
     let Some(unfinished) = unfinished else {
         return Ok(());
     };
     let record = &unfinished.record;
-    let lacking: Vec<&Probed> = unfinished.drives.iter().map(|&at| &drives[at]).collect();
+    let lacking: Vec<_> = unfinished.drives.iter().map(|&at| &drives[at]).collect();
     if !unfinished.from_shadows {
         return write_record(record, &lacking);
     }
@@ -47,11 +47,11 @@ pub fn finish_update(unfinished: Option<&Unfinished>, drives: &[Probed]) -> Resu
 ///
 /// # Errors
 /// The drive cannot be written.
-pub fn erase_shadow(probed: &Probed) -> Result<()> {
-    match &probed.shadow {
+pub fn erase_shadow(probed: &impl Member) -> Result<()> {
+    match probed.shadow() {
         FoundShadow::Nothing | FoundShadow::Unreadable => Ok(()),
         FoundShadow::Whole(_) | FoundShadow::Damaged(_) => {
-            let place = probed.placement.shadow();
+            let place = probed.placement().shadow();
             let zeros = vec![0; place.length_bytes as usize];
             write(probed, place.offset_bytes, &zeros, "erase the shadow copy")
         }
@@ -60,55 +60,55 @@ pub fn erase_shadow(probed: &Probed) -> Result<()> {
 
 /// Which record the drive's own copy is now, torn or not; `None` where there is none, or it cannot be read.
 #[must_use]
-pub fn record_on(probed: &Probed) -> Option<RecordIdentity> {
-    let offset_bytes = probed.placement.anchor_offset_bytes();
-    let first = probed.drive.read_at(offset_bytes, probed.sector.bytes());
+pub fn record_on(probed: &impl Member) -> Option<RecordIdentity> {
+    let offset_bytes = probed.placement().anchor_offset_bytes();
+    let first = probed.read_at(offset_bytes, probed.sector().bytes());
     RecordIdentity::of_header(&first.ok()?)
 }
 
-fn halves<'a, 'b>(drives: &'a [&'b Probed]) -> [&'a [&'b Probed]; 2] {
+fn halves<'a, 'b, M: Member>(drives: &'a [&'b M]) -> [&'a [&'b M]; 2] {
     let (first, rest) = drives.split_at(drives.len().div_ceil(2));
     [first, rest]
 }
 
 /// Does `write` on all of `drives`, then flushes them.
-fn durably(drives: &[&Probed], write: impl Fn(&Probed) -> Result<()>) -> Result<()> {
+fn durably<M: Member>(drives: &[&M], write: impl Fn(&M) -> Result<()>) -> Result<()> {
     drives.iter().try_for_each(|probed| write(probed))?;
     drives.iter().try_for_each(|probed| {
-        let flushed = probed.drive.flush();
-        flushed.with_context(|| format!("{}: cannot flush", probed.drive.name()))
+        let flushed = probed.flush();
+        flushed.with_context(|| format!("{}: cannot flush", probed.name()))
     })
 }
 
-fn write_shadow(mpb: &Mpb, probed: &Probed) -> Result<()> {
+fn write_shadow(mpb: &Mpb, probed: &impl Member) -> Result<()> {
     if mpb.is_spare() {
         // A spare has none, and what another array has left there must not outlive its record.
         return erase_shadow(probed);
     }
-    if !has_room(&probed.placement, mpb) {
+    if !has_room(&probed.placement(), mpb) {
         return Ok(());
     }
-    let bytes = shadow::encode(mpb, record_on(probed), probed.sector)
+    let bytes = shadow::encode(mpb, record_on(probed), probed.sector())
         .with_context(|| cannot_encode(probed))?;
-    let offset_bytes = probed.placement.shadow().offset_bytes;
+    let offset_bytes = probed.placement().shadow().offset_bytes;
     write(probed, offset_bytes, &bytes, "write the shadow copy")
 }
 
-fn write_own(mpb: &Mpb, probed: &Probed) -> Result<()> {
-    let image = encode_image(mpb, probed.sector).with_context(|| cannot_encode(probed))?;
-    let offset_bytes = probed.placement.image(image.len()).offset_bytes;
+fn write_own(mpb: &Mpb, probed: &impl Member) -> Result<()> {
+    let image = encode_image(mpb, probed.sector()).with_context(|| cannot_encode(probed))?;
+    let offset_bytes = probed.placement().image(image.len()).offset_bytes;
     write(probed, offset_bytes, &image, "write the metadata")?;
     // The last sector holds the record of a reshape; there is none.
-    let migration = probed.placement.migration_record_offset_bytes();
-    let zeros = vec![0; probed.sector.bytes()];
+    let migration = probed.placement().migration_record_offset_bytes();
+    let zeros = vec![0; probed.sector().bytes()];
     write(probed, migration, &zeros, "write the metadata")
 }
 
-fn write(probed: &Probed, offset_bytes: u64, bytes: &[u8], what: &str) -> Result<()> {
-    let written = probed.drive.write_at(offset_bytes, bytes);
-    written.with_context(|| format!("{}: cannot {what}", probed.drive.name()))
+fn write(probed: &impl Member, offset_bytes: u64, bytes: &[u8], what: &str) -> Result<()> {
+    let written = probed.write_at(offset_bytes, bytes);
+    written.with_context(|| format!("{}: cannot {what}", probed.name()))
 }
 
-fn cannot_encode(probed: &Probed) -> String {
-    format!("{}: the record cannot be encoded", probed.drive.name())
+fn cannot_encode(probed: &impl Member) -> String {
+    format!("{}: the record cannot be encoded", probed.name())
 }

@@ -3,9 +3,9 @@
 //! Nothing is written here except what must be durable before the first volume starts: absences that the
 //! operator accepted, a resync that a crash made necessary, a write-hole policy that is switched off.
 
-use super::persist::Persister;
-use super::probe::Probed;
-use super::write::{finish_update, write_record};
+use crate::member::Member;
+use crate::persist::Persister;
+use crate::write::{finish_update, write_record};
 use anyhow::{Result, anyhow, bail};
 use engine::control::record::{
     MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
@@ -20,9 +20,9 @@ const SECTOR_BYTES: u64 = 512;
 
 /// A container ready to be served.
 #[derive(Debug)]
-pub struct Container {
+pub struct Container<M> {
     /// Its drives by [`MemberId`]: members, then spares.
-    pub members: Vec<Probed>,
+    pub members: Vec<M>,
     /// What the engine starts from.
     pub record: Record,
     /// Follows the engine's record and encodes it.
@@ -38,7 +38,11 @@ pub struct Container {
 /// # Errors
 /// There is none or more than one, it must not be assembled, or a volume must not be started; the
 /// sentence says why and what to do.
-pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> Result<Container> {
+pub fn assemble<M: Member>(
+    drives: Vec<M>,
+    options: StartOptions,
+    read_only: bool,
+) -> Result<Container<M>> {
     let (assembly, mut notes) = choose_one(&drives)?;
     let mut mpb = assembly.mpb.clone();
     let present = assembly.present();
@@ -77,7 +81,7 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
     let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
     notes.extend(
         left.iter()
-            .map(|probed| format!("{} is not used", probed.drive.name())),
+            .map(|probed| format!("{} is not used", probed.name())),
     );
     let geometry = |volume: &Volume| geometry_of(volume, assembly.sector.bytes() as u32);
     let shapes = mpb
@@ -87,7 +91,7 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
         .collect::<Result<Vec<_>>>()?;
     let actives = members.len() - assembly.spares.len();
     if changed {
-        let written: Vec<&Probed> = members[..actives].iter().collect();
+        let written: Vec<&M> = members[..actives].iter().collect();
         mpb.bump_generation();
         write_record(&mpb, &written)?;
     }
@@ -108,8 +112,8 @@ pub fn assemble(drives: Vec<Probed>, options: StartOptions, read_only: bool) -> 
 }
 
 /// The one container on `drives`, and warnings.
-fn choose_one(drives: &[Probed]) -> Result<(Assembly, Vec<String>)> {
-    let candidates: Vec<_> = drives.iter().map(Probed::candidate).collect();
+fn choose_one(drives: &[impl Member]) -> Result<(Assembly, Vec<String>)> {
+    let candidates: Vec<_> = drives.iter().map(|drive| drive.candidate()).collect();
     let names = || {
         candidates
             .iter()
@@ -175,8 +179,8 @@ fn drive_order(assembly: &Assembly) -> Vec<usize> {
 }
 
 /// Takes the drives named by `order`, in that order, and the rest.
-fn split(drives: Vec<Probed>, order: &[usize]) -> (Vec<Probed>, Vec<Probed>) {
-    let mut all: Vec<Option<Probed>> = drives.into_iter().map(Some).collect();
+fn split<M>(drives: Vec<M>, order: &[usize]) -> (Vec<M>, Vec<M>) {
+    let mut all: Vec<Option<M>> = drives.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&at| all[at].take()).collect();
     (taken, all.into_iter().flatten().collect())
 }
@@ -218,22 +222,22 @@ pub fn geometry_of(volume: &Volume, block_bytes: u32) -> Result<Geometry> {
     .map_err(|error| anyhow!("volume {}: {error}", volume.name))
 }
 
-fn record_of(
+fn record_of<M: Member>(
     mpb: &Mpb,
-    members: &[Probed],
+    members: &[M],
     actives: usize,
     shapes: &[Geometry],
     modes: &[StartMode],
     read_only: bool,
 ) -> Record {
-    let drive = |(at, probed): (usize, &Probed)| MemberRecord {
+    let drive = |(at, probed): (usize, &M)| MemberRecord {
         state: if at < actives {
             MemberState::Active
         } else {
             MemberState::Spare
         },
-        size_bytes: probed.drive.size_bytes(),
-        volatile_cache: probed.drive.volatile_cache(),
+        size_bytes: probed.size_bytes(),
+        volatile_cache: probed.volatile_cache(),
     };
     let volumes = mpb
         .volumes
@@ -273,7 +277,12 @@ fn record_of(
     }
 }
 
-fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> Vec<SlotRecord> {
+fn slots_of(
+    mpb: &Mpb,
+    volume: &Volume,
+    members: &[impl Member],
+    lost: &[usize],
+) -> Vec<SlotRecord> {
     let slot = |(at, entry): (usize, &metadata::imsm::SlotEntry)| {
         let serial = mpb
             .disks
@@ -281,7 +290,7 @@ fn slots_of(mpb: &Mpb, volume: &Volume, members: &[Probed], lost: &[usize]) -> V
             .map(|disk| disk.serial);
         let member = members
             .iter()
-            .position(|probed| Some(probed.serial) == serial);
+            .position(|probed| Some(probed.serial()) == serial);
         let member = member
             .filter(|_| !lost.contains(&at))
             .map(|at| MemberId(at as u8));

@@ -7,10 +7,11 @@
 //! Each member gets the record's shadow first and then, when that is durable, the record
 //! ([`metadata::imsm::shadow`] says why).
 
-use super::probe::Probed;
-use super::write::record_on;
+use crate::member::Member;
+use crate::write::record_on;
 use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
 use engine::units::{MemberId, Slot};
+use metadata::crc32c::crc32c;
 use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
@@ -32,10 +33,10 @@ pub struct Identity {
 impl Identity {
     /// That of a drive as it is now.
     #[must_use]
-    pub fn of(probed: &Probed) -> Identity {
+    pub fn of(probed: &impl Member) -> Identity {
         Identity {
-            serial: probed.serial,
-            placement: probed.placement,
+            serial: probed.serial(),
+            placement: probed.placement(),
             holds: record_on(probed),
         }
     }
@@ -56,11 +57,16 @@ pub struct Persister {
 impl Persister {
     /// Starts from `mpb`, which is what `record` was made of.
     #[must_use]
-    pub fn new(mpb: Mpb, sector: SectorSize, members: &[Probed], record: &Record) -> Persister {
+    pub fn new(
+        mpb: Mpb,
+        sector: SectorSize,
+        members: &[impl Member],
+        record: &Record,
+    ) -> Persister {
         Persister {
             mpb,
             sector,
-            drives: members.iter().map(Identity::of).collect(),
+            drives: members.iter().map(|member| Identity::of(member)).collect(),
             seen: record.clone(),
             image: Vec::new(),
             problems: Vec::new(),
@@ -206,8 +212,9 @@ impl Persister {
                     serial,
                     total_sectors: placement.total_sectors(),
                 };
-                // Any number but zero that nobody else adds: half-containers must end up different.
-                let family_salt = std::process::id() ^ (self.mpb.generation << 8) | 1;
+                // Any number but zero that nobody else adds, because half-containers must end up different:
+                // each takes a drive of its own.
+                let family_salt = crc32c(serial.bytes()) ^ (self.mpb.generation << 8) | 1;
                 RebuildTarget::NewDrive { drive, family_salt }
             }
         };

@@ -1,0 +1,105 @@
+//! A drive that has been looked at.
+
+use metadata::imsm::choose::{Candidate, Content};
+use metadata::imsm::place::{Found, Placement, decode_region};
+use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
+use metadata::imsm::{DecodeError, SectorSize, Serial};
+
+/// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
+#[derive(Debug)]
+pub enum FoundShadow {
+    /// No shadow. The place may be part of a volume.
+    Nothing,
+    /// A whole one.
+    Whole(Box<Shadow>),
+    /// The mark of one, but not a whole one.
+    Damaged(ShadowError),
+    /// The place cannot be read.
+    Unreadable,
+}
+
+/// A drive and what was found on it. Reading and writing fail with a sentence that names the drive.
+pub trait Member {
+    /// What messages call it.
+    fn name(&self) -> &str;
+    /// Capacity.
+    fn size_bytes(&self) -> u64;
+    /// Whether acknowledged writes may be lost with the power until they are flushed.
+    fn volatile_cache(&self) -> bool;
+    /// Its serial in stored form.
+    fn serial(&self) -> Serial;
+    /// Its sector size as the metadata knows it.
+    fn sector(&self) -> SectorSize;
+    /// Where metadata lies on it.
+    fn placement(&self) -> Placement;
+    /// What lies in its metadata region.
+    fn found(&self) -> &Result<Option<Found>, DecodeError>;
+    /// What lies where its shadow would be.
+    fn shadow(&self) -> &FoundShadow;
+    /// Reads whole sectors.
+    ///
+    /// # Errors
+    /// The drive fails.
+    fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> anyhow::Result<Vec<u8>>;
+    /// Writes whole sectors.
+    ///
+    /// # Errors
+    /// The drive fails.
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()>;
+    /// Makes everything written durable.
+    ///
+    /// # Errors
+    /// The drive fails.
+    fn flush(&self) -> anyhow::Result<()>;
+
+    /// What the rules of [`metadata::imsm::choose`] want to know.
+    fn candidate(&self) -> Candidate {
+        let content = match self.found() {
+            Ok(None) => Content::Nothing,
+            Ok(Some(found)) => Content::Record(Box::new(found.mpb.clone())),
+            Err(error) => Content::Damaged(*error),
+        };
+        Candidate {
+            name: self.name().to_owned(),
+            serial: self.serial(),
+            total_sectors: self.placement().total_sectors(),
+            sector: self.sector(),
+            content,
+            shadow: match self.shadow() {
+                FoundShadow::Whole(shadow) => Some(shadow.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What was found on a drive.
+pub type Looked = (Result<Option<Found>, DecodeError>, FoundShadow);
+
+/// Looks at a drive through `read` (first byte, length): its metadata region and, unless its own record
+/// puts data there, its shadow.
+///
+/// # Errors
+/// The metadata region cannot be read.
+pub fn look<E>(
+    placement: Placement,
+    sector: SectorSize,
+    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<Looked, E> {
+    let region = placement.region_to_read();
+    let bytes = read(region.offset_bytes, region.length_bytes as usize)?;
+    let found = decode_region(&bytes, sector);
+    if matches!(&found, Ok(Some(found)) if !has_room(&placement, &found.mpb)) {
+        return Ok((found, FoundShadow::Nothing));
+    }
+    let place = placement.shadow();
+    let shadow = match read(place.offset_bytes, place.length_bytes as usize) {
+        Err(_) => FoundShadow::Unreadable,
+        Ok(bytes) => match shadow::decode(&bytes, &placement, sector) {
+            Ok(None) | Err(ShadowError::Misplaced) => FoundShadow::Nothing,
+            Ok(Some(shadow)) => FoundShadow::Whole(Box::new(shadow)),
+            Err(error) => FoundShadow::Damaged(error),
+        },
+    };
+    Ok((found, shadow))
+}
