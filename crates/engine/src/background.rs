@@ -163,6 +163,7 @@ impl Engine {
                 // A part outlives its job when the view changes: it carries the job's number.
                 buffer: Buffer(u64::from(job.view.id)),
                 avoid: SlotSet(0),
+                alone: false,
                 next: NONE,
             };
             self.ranges.enqueue(

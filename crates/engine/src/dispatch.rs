@@ -137,6 +137,8 @@ impl Engine {
             (first.kind, part.kind),
             (PartKind::Write { .. }, PartKind::Write { .. })
         ) || first.avoid != part.avoid
+            || first.alone
+            || part.alone
             || part.low > chosen.high
             || part.high < chosen.low
         {
@@ -215,6 +217,7 @@ impl Engine {
         };
         match planned {
             Ok(()) => self.start(index),
+            Err(NotEnoughMembers) if self.split_chain(index) => {}
             Err(NotEnoughMembers) if part.kind == PartKind::Background => self.band_failed(index),
             Err(NotEnoughMembers) => {
                 self.release(index);

@@ -94,7 +94,9 @@ impl Engine {
             Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
                 self.go_around(index);
             }
-            Work::ControlFlush { .. } => unreachable!("a flush reads nothing"),
+            Work::ControlFlush { .. } | Work::LogFlush { .. } => {
+                unreachable!("a flush reads nothing")
+            }
         }
     }
 
@@ -111,13 +113,20 @@ impl Engine {
             {
                 continue;
             }
-            running.overdue = true;
             for (at, state) in running.states.iter().enumerate() {
-                if state.progress == Progress::Outstanding && state.member != u8::MAX {
-                    late.insert(MemberId(state.member));
-                    self.outputs
-                        .push_back(Output::Cancel(Token::new(index, at)));
+                // A computation, or a log entry whose unit has not been written yet, waits for no drive.
+                if state.progress != Progress::Outstanding || state.member == u8::MAX {
+                    continue;
                 }
+                running.overdue = true;
+                late.insert(MemberId(state.member));
+                let logs = matches!(running.plan.steps()[at].kind, StepKind::Log { .. });
+                let token = if logs {
+                    Token::of_log(running.log, 0)
+                } else {
+                    Token::new(index, at)
+                };
+                self.outputs.push_back(Output::Cancel(token));
             }
         }
         for member in late.iter() {

@@ -70,7 +70,7 @@ impl Engine {
         let mut part = parts;
         while part != NONE {
             let piece = &self.ranges.parts[part];
-            if !matches!(piece.kind, PartKind::Write { .. }) {
+            if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
                 return false;
             }
             missing -= u64::from(piece.high - piece.low);

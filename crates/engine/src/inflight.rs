@@ -30,6 +30,8 @@ pub(crate) enum Work {
     Background { part: u32, band: u64, repair: bool },
     /// A flush of members for the controller.
     ControlFlush { ticket: u32 },
+    /// A flush of members before a log's next unit.
+    LogFlush { log: u32 },
 }
 
 impl Work {
@@ -38,7 +40,7 @@ impl Work {
         match self {
             Work::Write { parts } => parts,
             Work::Reconstruct { part } | Work::Background { part, .. } => part,
-            Work::Direct { .. } | Work::ControlFlush { .. } => NONE,
+            Work::Direct { .. } | Work::ControlFlush { .. } | Work::LogFlush { .. } => NONE,
         }
     }
 }
@@ -83,6 +85,8 @@ pub(crate) struct Running {
     /// The lock held, or [`NONE`].
     pub lock: u32,
     pub scratch: Option<ScratchBlock>,
+    /// The write-hole log that it is in or waits for, or [`NONE`].
+    pub log: u32,
     /// First step of the next stage.
     next: u16,
     pub outstanding: u16,
@@ -114,6 +118,7 @@ impl Running {
             volume: 0,
             lock: NONE,
             scratch: None,
+            log: NONE,
             next: 0,
             outstanding: 0,
             wrote: false,
@@ -136,6 +141,7 @@ impl Running {
         self.volume = volume;
         self.lock = lock;
         self.scratch = None;
+        self.log = NONE;
         self.differs = false;
         self.not_supported = false;
         self.missed = MemberSet::default();
@@ -189,6 +195,7 @@ impl Engine {
 
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
+        self.leave_log(index);
         let running = &mut self.running[index];
         if let Some(block) = running.scratch.take() {
             self.scratch.give(block);
@@ -225,7 +232,7 @@ impl Engine {
 
     /// Issues stages until something is outstanding, then returns; finishes the plan at its end.
     #[inline]
-    fn advance(&mut self, index: u32) {
+    pub(crate) fn advance(&mut self, index: u32) {
         loop {
             let running = &mut self.running[index];
             if running.read_failed {
@@ -259,6 +266,8 @@ impl Engine {
                 running.outstanding += 1;
                 self.outputs
                     .push_back(Output::Compute(Token::new(index, at)));
+            } else if matches!(step.kind, StepKind::Log { .. }) {
+                self.log_step(index, at);
             } else {
                 self.issue_io(index, at);
             }
@@ -364,6 +373,7 @@ impl Engine {
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
+        self.leave_log(index);
         let running = &mut self.running[index];
         if let Work::Write { .. } = running.work {
             self.volumes[running.volume as usize].plans_writing -= 1;

@@ -362,6 +362,7 @@ impl Engine {
             high: low + cut.length,
             buffer: cut.buffer,
             avoid,
+            alone: false,
             next: NONE,
         };
         let band = self.volumes[volume as usize].band(cut.place.row, low);

@@ -73,6 +73,7 @@ mod inflight;
 mod issue;
 pub mod layout;
 pub mod limits;
+pub mod log;
 mod piecewise;
 pub mod plan;
 pub mod policy;

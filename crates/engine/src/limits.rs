@@ -45,6 +45,13 @@ pub const PARTS_MAX: usize = 8192;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.
 pub const REAP_MAX: usize = 256;
 
+/// Bytes of the header of a unit of the write-hole log (the format's, as the next two).
+pub const LOG_HEADER_BYTES: u32 = 4 << 10;
+/// Most entries of a unit.
+pub const LOG_ENTRIES_MAX: usize = 148;
+/// Most bytes of partial parity of a unit.
+pub const LOG_PARTIAL_PARITY_BYTES_MAX: u32 = 128 << 10;
+
 /// A member that has not answered for this long is failed.
 pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).

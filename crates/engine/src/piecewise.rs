@@ -95,6 +95,9 @@ impl Engine {
             None => Piecewise::new(self.range_of(running.work.parts())),
             Some(piecewise) => piecewise,
         };
+        if self.split_chain(index) {
+            return;
+        }
         if unreadable != SlotSet(0) {
             piecewise.narrow(unreadable);
         }
@@ -102,6 +105,26 @@ impl Engine {
         if !self.plan_piece(index) {
             self.finished(index);
         }
+    }
+
+    /// Some merged writes cannot be logged together: what they share may be lost or unreadable. Puts them
+    /// back to be planned one by one, in order; false if that is not the trouble.
+    pub(crate) fn split_chain(&mut self, index: u32) -> bool {
+        let running = &self.running[index];
+        let Work::Write { parts } = running.work else {
+            return false;
+        };
+        let logged = !self.volumes[running.volume as usize].logs.is_empty();
+        if !logged || self.ranges.parts[parts].next == NONE {
+            return false;
+        }
+        let mut at = parts;
+        while at != NONE {
+            self.ranges.parts[at].alone = true;
+            at = self.ranges.parts[at].next;
+        }
+        self.plan_again(index);
+        true
     }
 
     /// Gives a plan up and puts its parts back at the head of their queue.
@@ -193,7 +216,9 @@ impl Engine {
                 let range = (piecewise.low, piecewise.high());
                 self.plan_job(index, key, range, Some(piecewise))
             }
-            Work::Direct { .. } | Work::ControlFlush { .. } => Err(NotEnoughMembers),
+            Work::Direct { .. } | Work::ControlFlush { .. } | Work::LogFlush { .. } => {
+                Err(NotEnoughMembers)
+            }
         }
     }
 

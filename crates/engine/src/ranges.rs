@@ -57,6 +57,8 @@ pub(crate) struct Part {
     pub buffer: Buffer,
     /// Slots whose content of this range could not be read.
     pub avoid: SlotSet,
+    /// Has to be planned without others.
+    pub alone: bool,
     pub next: u32,
 }
 
@@ -116,6 +118,7 @@ impl Ranges {
             high: 0,
             buffer: Buffer(0),
             avoid: SlotSet(0),
+            alone: false,
             next: NONE,
         };
         let entry = Entry {

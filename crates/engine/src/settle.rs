@@ -81,6 +81,10 @@ impl Engine {
                 self.parts_done(part, false);
             }
             Work::Background { .. } => self.background_done(index),
+            Work::LogFlush { log } => {
+                self.release(index);
+                self.log_flushed(log);
+            }
             Work::ControlFlush { ticket } => {
                 let failed = running.missed;
                 self.release(index);

@@ -1,8 +1,8 @@
 //! What a shard is made of, and what its operator may choose.
 
-use crate::control::record::Record;
-use crate::layout::Geometry;
+use crate::control::record::{Record, VolumeRecord};
 use crate::limits::{BAND_BYTES_MAX, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
+use crate::log::LOG_BUFFER_BYTES;
 use crate::units::{Buffer, Nanos, ShardId};
 
 /// How a shard is set up.
@@ -51,18 +51,19 @@ impl Default for Options {
 
 impl Setup {
     /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
-    /// plan holds a band of every slot and its own parity, background work on mirrors a step of at most
-    /// 8 MiB. More lets more plans run at once.
+    /// plan holds a band of every slot, partial parity and parity, background work on mirrors a step of at
+    /// most 8 MiB. Every log has memory of its own. More lets more plans run at once.
     #[must_use]
-    pub fn scratch_bytes_min(volumes: &[Geometry]) -> u64 {
-        let members = volumes
-            .iter()
-            .map(|shape| u64::from(shape.members))
-            .max()
-            .unwrap_or(0);
-        let parity = (members + 2) * u64::from(BAND_BYTES_MAX);
-        parity
+    pub fn scratch_bytes_min(volumes: &[VolumeRecord]) -> u64 {
+        let members = |volume: &VolumeRecord| u64::from(volume.geometry.members);
+        let most = volumes.iter().map(members).max().unwrap_or(0);
+        let parity = (most + 4) * u64::from(BAND_BYTES_MAX);
+        let logged = volumes.iter().filter(|volume| volume.log.is_some());
+        let logs = logged.map(members).sum::<u64>() * u64::from(LOG_BUFFER_BYTES);
+        // A plan's block is a power of two, at a multiple of itself.
+        let plan = parity
             .max(u64::from(MIRROR_STEP_BYTES_MAX))
-            .next_power_of_two()
+            .next_power_of_two();
+        (plan + logs).next_power_of_two()
     }
 }

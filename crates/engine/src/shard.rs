@@ -14,6 +14,7 @@ use crate::layout::Geometry;
 use crate::limits::{
     CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
+use crate::log::SlotLog;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
 use crate::ranges::Ranges;
@@ -35,6 +36,9 @@ use alloc::vec::Vec;
 pub enum Output {
     /// Start a member I/O; its memory is [`Engine::memory`].
     Io(Io),
+    /// Write a unit of a write-hole log: encode it ([`Engine::log_unit`], [`Engine::partial_parities`]),
+    /// then start the I/O.
+    Log(Io),
     /// Compute: see [`Engine::step`] and [`Engine::memory`], then call [`Engine::computed`].
     Compute(Token),
     /// Ask for an early answer to an overdue I/O.
@@ -82,6 +86,10 @@ pub struct Engine {
     pub(crate) local_requests: usize,
     /// Pieces of other shards' requests under way.
     pub(crate) forwarded_requests: usize,
+    /// The write-hole logs that this shard writes.
+    pub(crate) logs: Vec<SlotLog>,
+    /// Plans that wait for the next unit of one.
+    pub(crate) logs_waiting: usize,
     /// Plans that wait for scratch memory.
     pub(crate) waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
@@ -147,6 +155,8 @@ impl Engine {
             forward_backlog: VecDeque::with_capacity(FORWARDED_MAX),
             local_requests: 0,
             forwarded_requests: 0,
+            logs: Vec::new(),
+            logs_waiting: 0,
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
             held_bands: Vec::with_capacity(HELD_MAX),
@@ -158,6 +168,7 @@ impl Engine {
             next_sweep: now.after(SWEEP_EVERY),
         };
         engine.adopt(view);
+        engine.open_logs(setup.record.volumes.iter().map(|volume| volume.log));
         if setup.shard == ShardId(0) {
             let mut controller = Controller::new(setup.record, setup.shards, setup.options);
             controller.start(now);
@@ -173,6 +184,7 @@ impl Engine {
         match input {
             Input::Request(request) => self.admit(request, None),
             Input::Done { token, result } if token.is_single() => self.single_done(token, result),
+            Input::Done { token, result } if token.is_log() => self.log_done(token, result),
             Input::Done { token, result } => self.step_done(token, result),
             Input::Message(message) => self.message(message),
             Input::Persisted { member, result } => {
@@ -236,6 +248,7 @@ impl Engine {
         self.continue_recovering();
         self.release_held_bands();
         self.dispatch_ready();
+        self.run_logs();
         self.run_background();
         self.confirm_epoch();
         self.run_controller();
@@ -294,6 +307,9 @@ impl Engine {
         if token.is_single() {
             return Segments::alone(self.singles[token.single().0].memory());
         }
+        if token.is_log() {
+            return self.log_memory(token);
+        }
         let plan = &self.running[token.plan()].plan;
         plan.segments_of(&plan.steps()[token.step()])
     }
@@ -347,6 +363,8 @@ impl Engine {
 
 /// Marks the tokens of single requests.
 const SINGLE: u64 = 1 << 40;
+/// Marks the tokens of write-hole logs.
+const LOG: u64 = 1 << 41;
 
 impl Token {
     #[inline]
@@ -358,6 +376,21 @@ impl Token {
     #[inline]
     pub(crate) fn of_single(index: u32, copy: u8) -> Token {
         Token(SINGLE | u64::from(index) << 16 | u64::from(copy))
+    }
+
+    /// Names the write of a log's unit to the drive in service, or to the one that is being copied to.
+    pub(crate) fn of_log(index: u32, copy: u8) -> Token {
+        Token(LOG | u64::from(index) << 16 | u64::from(copy))
+    }
+
+    #[inline]
+    pub(crate) fn is_log(self) -> bool {
+        self.0 & LOG != 0
+    }
+
+    /// The log, and which drive.
+    pub(crate) fn log(self) -> (u32, u8) {
+        ((self.0 & !LOG) as u32 >> 16, self.0 as u8)
     }
 
     #[inline]
@@ -436,6 +469,12 @@ impl<W: World> Shard<W> {
             acted = true;
             match output {
                 Output::Io(io) => self.world.io(io, self.engine.memory(io.token)),
+                Output::Log(io) => {
+                    let (unit, image) = self.engine.log_unit(io.token);
+                    let parities = self.engine.partial_parities(io.token);
+                    self.world.encode_log(unit, parities, image);
+                    self.world.io(io, self.engine.memory(io.token));
+                }
                 Output::Compute(token) => self.compute(token),
                 Output::Cancel(token) => self.world.cancel(token),
                 Output::Complete(completion) => self.world.complete(completion),

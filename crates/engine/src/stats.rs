@@ -46,6 +46,12 @@ pub struct Stats {
     pub xors: u64,
     /// Bytes of their sources.
     pub xor_bytes: u64,
+    /// Units of write-hole logs written.
+    pub log_units: u64,
+    /// Entries in them.
+    pub log_entries: u64,
+    /// Their bytes, headers included.
+    pub log_bytes: u64,
     /// Pieces of writes that joined another's plan.
     pub merges: u64,
     /// Pieces that had to wait for a range lock.
@@ -112,6 +118,9 @@ fields!(
     member_errors,
     xors,
     xor_bytes,
+    log_units,
+    log_entries,
+    log_bytes,
     merges,
     conflicts,
     forwards,

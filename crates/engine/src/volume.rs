@@ -34,6 +34,8 @@ pub(crate) struct Volume {
     pub idle_reported: bool,
     /// Write plans under way.
     pub plans_writing: u32,
+    /// By slot: the log that this shard writes, or [`crate::ranges::NONE`]; empty without a log.
+    pub logs: Vec<u32>,
     /// Recognises sequential writing; see [`crate::hold`].
     pub stream: Stream,
 }
@@ -56,6 +58,7 @@ impl Volume {
             last_write: Nanos(0),
             idle_reported: true,
             plans_writing: 0,
+            logs: Vec::new(),
             stream: Stream::default(),
         }
     }

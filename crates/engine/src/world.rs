@@ -8,6 +8,7 @@
 use crate::control::message::Message;
 use crate::control::record::Record;
 use crate::event::Event;
+use crate::log::LogUnit;
 use crate::plan::{Segment, StepKind};
 use crate::policy::MemberError;
 use crate::request::{Completion, Request};
@@ -78,6 +79,15 @@ pub trait World {
 
     /// Whether the xor of all sources is zero throughout.
     fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool;
+
+    /// Fills `image` with a unit of a write-hole log: a header of
+    /// [`crate::limits::LOG_HEADER_BYTES`], then the partial parities in order.
+    fn encode_log(
+        &mut self,
+        unit: &LogUnit,
+        partial_parities: impl Iterator<Item = Segment>,
+        image: Buffer,
+    );
 
     /// Answers a request.
     fn complete(&mut self, completion: Completion);

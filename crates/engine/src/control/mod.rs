@@ -18,6 +18,7 @@ mod spares;
 pub mod update;
 
 use crate::event::Event;
+use crate::layout::Level;
 use crate::plan::RowView;
 use crate::shard::Options;
 use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
@@ -391,6 +392,7 @@ impl Controller {
                 writable: current,
                 shadowed: SlotSet(0),
                 in_sync: !unsynced && !volume.then_resync,
+                logged: volume.log.is_some() && volume.geometry.level == Level::Raid5,
             },
             writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
             read_only: volume.read_only,

@@ -4,6 +4,7 @@
 //! A data chunk of these levels is held by a set of equal slots: one, a pair, or every slot of the
 //! volume. A write goes to all of them at once; any of them that is readable serves for repair.
 
+use super::parity::logged::log_whole;
 use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
 use crate::layout::{Geometry, Level};
 use crate::units::{Buffer, Slot, SlotSet};
@@ -94,12 +95,13 @@ pub fn zero_chunk(
         return Err(NotEnoughMembers);
     }
     let holders = holders(shape, range.row, data_index, view)?;
-    zero_slots(plan, shape, holders, range, view, kind);
+    zero_slots(plan, shape, (0, holders), range, view, kind);
     Ok(())
 }
 
 /// Plans `kind` ([`StepKind::Zero`] or [`StepKind::Discard`]) over a range of all chunks of a row,
-/// parity included: the parity of zeros is zero. Rows that follow each other join their steps.
+/// parity included: the parity of zeros is zero. Rows that follow each other join their steps, unless the
+/// change is logged.
 ///
 /// Fails if a data chunk would not be readable afterwards.
 pub fn zero_row(
@@ -121,27 +123,29 @@ pub fn zero_row(
         // The zeros would live in parity alone, and reads do not trust parity here.
         return Err(NotEnoughMembers);
     }
-    zero_slots(
-        plan,
-        shape,
-        SlotSet(all.0 & view.writable.0),
-        range,
-        view,
-        kind,
-    );
+    let mut stage = 0;
+    if let Some(parity) = shape.parity_slot(range.row)
+        && view.logged
+        && view.writable.has(parity)
+    {
+        log_whole(plan, shape, range)?;
+        stage = 1;
+    }
+    let slots = SlotSet(all.0 & view.writable.0);
+    zero_slots(plan, shape, (stage, slots), range, view, kind);
     Ok(())
 }
 
 fn zero_slots(
     plan: &mut Plan,
     shape: &Geometry,
-    slots: SlotSet,
+    (stage, slots): (u8, SlotSet),
     range: Range,
     view: &RowView,
     kind: StepKind,
 ) {
     for slot in slots.iter() {
-        let step = range.step(shape, kind, 0, slot);
+        let step = range.step(shape, kind, stage, slot);
         plan.cover(step);
         if view.shadowed.has(slot) {
             plan.cover(Step {

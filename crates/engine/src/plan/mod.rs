@@ -106,6 +106,13 @@ pub enum StepKind {
     Discard,
     /// Make everything that the member has acknowledged durable.
     Flush,
+    /// Make the segments, the partial parity of a range, durable in the log of the slot's drive.
+    Log {
+        /// First byte of the range in the volume.
+        data_offset_bytes: u64,
+        /// Bytes of it in all changed chunks together.
+        data_bytes: u32,
+    },
     /// `target = xor of all segments`, each of `length_bytes`. With one source it is a copy.
     Xor {
         /// Where the result goes; may be equal to one of the sources.

@@ -17,6 +17,8 @@ use super::{NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, Ste
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
 
+pub(super) mod logged;
+
 /// Writes of up to this many pieces are planned on a smaller stack frame: clearing the largest one costs
 /// more than planning a small write.
 const FEW_PIECES: usize = 4;
@@ -62,6 +64,7 @@ struct RowWrite<'a> {
 struct Band {
     low_bytes: u32,
     high_bytes: u32,
+    covered: SlotSet,
     /// Slots whose old content the new parity depends on.
     reads: SlotSet,
     /// Offset of the band in each slot's scratch; gaps between bands take no memory.
@@ -150,9 +153,23 @@ impl<'a> RowWrite<'a> {
         Slot(piece.data_index + u8::from(piece.data_index >= self.parity.0))
     }
 
+    /// Whether an entry of the write-hole log can stand for a change of these chunks: it lists neighbours
+    /// only, and parity must not stand for a lost chunk's new content before the others have theirs.
+    #[inline]
+    fn can_be_logged(&self, covered: SlotSet) -> bool {
+        let to_highest = u64::MAX >> covered.0.leading_zeros();
+        let from_lowest = u64::MAX << covered.0.trailing_zeros();
+        let between = to_highest & from_lowest & self.data.0;
+        let lost = covered.0 & !self.view.writable.0 != 0;
+        between == covered.0 && (!lost || covered.count() == 1)
+    }
+
     /// The slots to read for a band: the cheapest way that the view allows.
     #[inline]
     fn reads(&self, covered: SlotSet) -> Result<SlotSet, NotEnoughMembers> {
+        if self.view.logged && !self.can_be_logged(covered) {
+            return Err(NotEnoughMembers);
+        }
         let modify = covered.with(self.parity);
         let reconstruct = SlotSet(self.data.0 & !covered.0);
         let may = |reads: SlotSet| reads.0 & !self.view.readable.0 == 0;
@@ -180,6 +197,10 @@ impl<'a> RowWrite<'a> {
             return Ok(());
         }
         let bands = Bands::<BORDERS>::split(self, pieces)?;
+        if self.view.logged {
+            self.plan_logged(plan, pieces, &bands);
+            return Ok(());
+        }
         let read = bands.read_somewhere;
         // Parity is computed in place of something that every band reads, if there is such a slot.
         let target = if bands.read_everywhere.0 == 0 || bands.read_everywhere.has(self.parity) {
@@ -189,19 +210,41 @@ impl<'a> RowWrite<'a> {
         };
         let stages = Stages::new(read.0 != 0, true);
         let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
-        for slot in read.iter() {
-            for band in bands.iter().filter(|band| band.reads.has(slot)) {
-                let buffer = scratch.of(slot, band.packed_bytes);
-                plan.read(self.shape, stages.read, slot, self.range(band), buffer);
-            }
-        }
+        self.read_old(plan, stages.read, &bands, &scratch);
         for band in bands.iter() {
             self.compute(plan, stages.compute, (band, pieces), (&scratch, target));
         }
         self.write_data::<BORDERS>(plan, stages.write, pieces);
+        let new = scratch.of(target, 0);
+        self.write_parity(plan, stages.write, &bands, new);
+        Ok(())
+    }
+
+    fn read_old<const BORDERS: usize>(
+        &self,
+        plan: &mut Plan,
+        stage: u8,
+        bands: &Bands<BORDERS>,
+        scratch: &Shares,
+    ) {
+        for slot in bands.read_somewhere.iter() {
+            for band in bands.iter().filter(|band| band.reads.has(slot)) {
+                let buffer = scratch.of(slot, band.packed_bytes);
+                plan.read(self.shape, stage, slot, self.range(band), buffer);
+            }
+        }
+    }
+
+    fn write_parity<const BORDERS: usize>(
+        &self,
+        plan: &mut Plan,
+        stage: u8,
+        bands: &Bands<BORDERS>,
+        parity: Buffer,
+    ) {
+        let when = (stage, self.fua);
         for band in bands.iter() {
-            let buffer = scratch.of(target, band.packed_bytes);
-            let when = (stages.write, self.fua);
+            let buffer = parity.at(band.packed_bytes);
             plan.write(
                 self.shape,
                 when,
@@ -210,7 +253,6 @@ impl<'a> RowWrite<'a> {
                 buffer,
             );
         }
-        Ok(())
     }
 
     /// The parity of one band: all that was read ^ all that is new.
@@ -287,7 +329,7 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         for border in borders {
             let high_bytes = (*border >> 8) as u32;
             if high_bytes > low_bytes && covered.0 != 0 {
-                bands.add(low_bytes, high_bytes, write.reads(covered)?);
+                bands.add(low_bytes, high_bytes, write, covered)?;
             }
             covered.0 ^= 1 << (*border & 0xff);
             low_bytes = high_bytes;
@@ -299,6 +341,7 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         let nothing = Band {
             low_bytes: 0,
             high_bytes: 0,
+            covered: SlotSet(0),
             reads: SlotSet(0),
             packed_bytes: 0,
         };
@@ -311,11 +354,19 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         }
     }
 
-    fn add(&mut self, low_bytes: u32, high_bytes: u32, reads: SlotSet) {
+    fn add(
+        &mut self,
+        low_bytes: u32,
+        high_bytes: u32,
+        write: &RowWrite<'_>,
+        covered: SlotSet,
+    ) -> Result<(), NotEnoughMembers> {
+        let reads = write.reads(covered)?;
         let packed_bytes = self.packed_bytes;
         self.list[self.count] = Band {
             low_bytes,
             high_bytes,
+            covered,
             reads,
             packed_bytes,
         };
@@ -323,6 +374,7 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         self.packed_bytes += high_bytes - low_bytes;
         self.read_somewhere.0 |= reads.0;
         self.read_everywhere.0 &= reads.0;
+        Ok(())
     }
 
     fn iter(&self) -> impl Iterator<Item = &Band> {

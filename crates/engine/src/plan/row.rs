@@ -15,6 +15,8 @@ pub struct RowView {
     pub shadowed: SlotSet,
     /// Whether parity (or the equality of mirrors) has been established for this row.
     pub in_sync: bool,
+    /// Whether changes of parity go through the write-hole log.
+    pub logged: bool,
 }
 
 impl RowView {
@@ -27,6 +29,7 @@ impl RowView {
             writable: all,
             shadowed: SlotSet(0),
             in_sync: true,
+            logged: false,
         }
     }
 
@@ -38,6 +41,7 @@ impl RowView {
             writable: self.writable.without(slot),
             shadowed: self.shadowed.without(slot),
             in_sync: self.in_sync,
+            logged: self.logged,
         }
     }
 }

@@ -93,6 +93,7 @@ impl<Name: Display, Names: Fn(Slot, bool) -> Name> PlanText<'_, Names> {
             StepKind::Write { .. } => ("write", " <-"),
             StepKind::Zero { .. } => ("zero ", ""),
             StepKind::Discard => ("trim ", ""),
+            StepKind::Log { .. } => ("log  ", " <-"),
             _ => ("flush", ""),
         };
         write!(f, "{verb}  {}", (self.names)(step.slot, step.shadow))?;

@@ -125,6 +125,15 @@ impl Client {
         }
     }
 
+    /// What may or may not have reached the drives: offset and bytes.
+    pub fn writes_in_flight(&self) -> Vec<(u64, &[u8])> {
+        let writes = self.flying.iter();
+        writes
+            .filter(|flying| flying.operation != Operation::Read)
+            .map(|flying| (flying.offset, &flying.bytes[..]))
+            .collect()
+    }
+
     pub fn drain(&mut self, array: &mut Array) {
         for _ in 0..200_000 {
             if self.flying.is_empty() {

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod client;
+pub mod crash;
 
 use engine::control::message::{Command, Message};
 use engine::control::record::{
@@ -11,6 +12,7 @@ use engine::control::record::{
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::limits::BAND_BYTES_MAX;
+use engine::log::LogUnit;
 use engine::plan::{Segment, StepKind};
 use engine::policy::MemberError;
 use engine::request::{Completion, Failure, Operation, Request};
@@ -83,11 +85,37 @@ pub struct Shared {
     /// Checkpoints that were recorded while data below them was not flushed.
     pub early_checkpoints: usize,
     held_persists: Vec<(ShardId, Input)>,
+    pub shape: Geometry,
+    /// By slot: the ranges on members that the last unit of its log is about.
+    logged: Vec<Vec<(u64, u64)>>,
+    /// Units that were written while something of the unit before was not flushed.
+    pub early_units: usize,
     /// Longest I/O time.
     pub latency_ns: u64,
 }
 
 impl Shared {
+    /// Checks that what the log's unit before was about is durable.
+    fn follow_log(&mut self, unit: &LogUnit) {
+        let shape = self.shape;
+        let range = |entry: &engine::log::LogEntry| {
+            let place = shape.locate(entry.data_offset_bytes);
+            let low = shape.member_offset_bytes(place.row, place.in_chunk_bytes);
+            let chunks = match entry.partial_parity_bytes {
+                0 => u32::from(shape.data_members()),
+                bytes => entry.data_bytes / bytes,
+            };
+            (low, low + u64::from(entry.data_bytes / chunks))
+        };
+        let ranges = unit.entries.iter().map(range).collect();
+        let before = std::mem::replace(&mut self.logged[unit.slot.0 as usize], ranges);
+        let touches = |&(low, high): &(u64, u64)| {
+            let mut unflushed = self.disks.iter().flat_map(|disk| &disk.unflushed);
+            unflushed.any(|&(from, to)| from < high && low < to)
+        };
+        self.early_units += usize::from(before.iter().any(touches));
+    }
+
     /// Rebuild checkpoints in `record` below which the new drive has something unflushed.
     fn early_checkpoints(&self, record: &Record) -> usize {
         let early = |volume: &&VolumeRecord| {
@@ -173,7 +201,7 @@ impl MemoryWorld {
             }
             StepKind::Flush if disk.flushes_fail => return Err(MemberError::from_errno(5)),
             StepKind::Flush => disk.unflushed.clear(),
-            StepKind::Xor { .. } | StepKind::Compare => unreachable!(),
+            StepKind::Xor { .. } | StepKind::Compare | StepKind::Log { .. } => unreachable!(),
         }
         Ok(())
     }
@@ -260,6 +288,17 @@ impl World for MemoryWorld {
             }
         }
         sum.iter().all(|&byte| byte == 0)
+    }
+
+    fn encode_log(
+        &mut self,
+        unit: &LogUnit,
+        partial_parities: impl Iterator<Item = Segment>,
+        image: Buffer,
+    ) {
+        let mut shared = self.shared.borrow_mut();
+        shared.follow_log(unit);
+        crash::encode(&mut shared, unit, partial_parities, image);
     }
 
     fn complete(&mut self, completion: Completion) {
@@ -404,6 +443,9 @@ impl Array {
             hold_persists: false,
             early_checkpoints: 0,
             held_persists: Vec::new(),
+            shape,
+            logged: vec![Vec::new(); shape.members as usize],
+            early_units: 0,
             latency_ns: 50_000,
         }));
         let make = |shard: u8| {

@@ -1,0 +1,426 @@
+//! The write-hole log of RAID 5: what a write's parity was made of, durable before the write changes
+//! anything.
+//!
+//! A crash between a data write and its parity write leaves a row whose parity is wrong, and a drive lost
+//! then takes data with it that nobody was writing to: the write hole. So every plan that changes parity
+//! first logs, on the drive that holds the row's parity, the xor of the chunks that it does *not* touch
+//! (its partial parity). At the next start, parity is that xor the touched chunks, whatever they hold.
+//!
+//! Each drive has one log, and one shard writes it: rows are dealt to shards by parity slot. One *unit* of a
+//! log is in flight at a time: a header that lists the entries, and their partial parities, in one durable
+//! write. Plans that arrive meanwhile form the next unit. A unit is retired when all its plans have ended
+//! and what they wrote is durable; only then is the next one written, because only the last good unit is
+//! replayed. Units follow each other through the log's area and start again at its beginning where they no
+//! longer fit.
+//!
+//! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
+
+use crate::control::record::{JobKind, LogArea};
+use crate::inflight::{Progress, Work};
+use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX, RETRIES_MAX};
+use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
+use crate::policy::{MemberError, Reaction, reaction};
+use crate::ranges::NONE;
+use crate::shard::{Engine, Output};
+use crate::units::{Buffer, MemberId, Slot, VolumeId};
+use crate::world::{Io, Token};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A range of one row that a plan changes: the same offsets of neighbouring data chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    /// First byte of it in the volume, in the lowest of the chunks.
+    pub data_offset_bytes: u64,
+    /// Bytes of it in all chunks together.
+    pub data_bytes: u32,
+    /// Bytes of its partial parity; zero when all data chunks of the row are changed.
+    pub partial_parity_bytes: u32,
+}
+
+/// What is written to a log at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogUnit {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The slot whose drive has the log, which holds the parity of all rows in it.
+    pub slot: Slot,
+    /// Grows with every unit of a log.
+    pub generation: u64,
+    /// What is about to change.
+    pub entries: Vec<LogEntry>,
+}
+
+/// Where a log stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The next unit may be written.
+    Idle,
+    /// A unit is being written; so many drives have not answered.
+    Writing(u8),
+    /// So many plans of the unit are under way.
+    Open(usize),
+    /// The plans have ended; drives with a volatile cache have to be flushed.
+    ToFlush,
+    /// They are being flushed.
+    Flushing,
+}
+
+/// Drives that a unit can go to: the one in service, and the one that is being copied to.
+const COPIES: usize = 2;
+
+/// The log of one volume on the drive of one slot.
+#[derive(Debug)]
+pub(crate) struct SlotLog {
+    area: LogArea,
+    /// Memory for one unit.
+    buffer: Buffer,
+    /// Where the next unit goes in the area.
+    position_bytes: u32,
+    /// Plans that wait for the next unit.
+    waiting: VecDeque<u32>,
+    unit: LogUnit,
+    unit_bytes: u32,
+    /// The unit's plans.
+    plans: Vec<u32>,
+    members: [Option<MemberId>; COPIES],
+    stage: Stage,
+    retries: u8,
+    /// The drive in service did not take the unit.
+    missed: bool,
+}
+
+/// Memory of a log: a header and all partial parities of a unit, a power of two because scratch is given
+/// out so.
+pub(crate) const LOG_BUFFER_BYTES: u32 =
+    (LOG_HEADER_BYTES + LOG_PARTIAL_PARITY_BYTES_MAX).next_power_of_two();
+
+impl SlotLog {
+    pub fn new(volume: VolumeId, slot: Slot, area: LogArea, buffer: Buffer) -> SlotLog {
+        SlotLog {
+            area,
+            buffer,
+            position_bytes: 0,
+            waiting: VecDeque::with_capacity(crate::limits::PLANS_MAX),
+            unit: LogUnit {
+                volume,
+                slot,
+                generation: 0,
+                entries: Vec::with_capacity(LOG_ENTRIES_MAX),
+            },
+            unit_bytes: 0,
+            plans: Vec::with_capacity(LOG_ENTRIES_MAX),
+            members: [None; COPIES],
+            stage: Stage::Idle,
+            retries: 0,
+            missed: false,
+        }
+    }
+
+    /// Adds a plan's entries to the unit; false when it is full.
+    fn add(&mut self, index: u32, plan: &Plan) -> bool {
+        let entries = plan.steps().iter().filter_map(|step| match step.kind {
+            StepKind::Log {
+                data_offset_bytes,
+                data_bytes,
+            } => Some(LogEntry {
+                data_offset_bytes,
+                data_bytes,
+                partial_parity_bytes: step.length_bytes as u32,
+            }),
+            _ => None,
+        });
+        let more = entries.clone().count();
+        let more_bytes: u32 = entries
+            .clone()
+            .map(|entry| entry.partial_parity_bytes)
+            .sum();
+        let end = LOG_HEADER_BYTES + LOG_PARTIAL_PARITY_BYTES_MAX;
+        if self.unit.entries.len() + more > LOG_ENTRIES_MAX || self.unit_bytes + more_bytes > end {
+            debug_assert!(!self.plans.is_empty(), "the entries of one plan fit");
+            return false;
+        }
+        self.unit.entries.extend(entries);
+        self.unit_bytes += more_bytes;
+        self.plans.push(index);
+        true
+    }
+
+    fn io(&self, index: usize, copy: usize, member: MemberId) -> Io {
+        Io {
+            token: Token::of_log(index as u32, copy as u8),
+            member,
+            kind: StepKind::Write { fua: true },
+            offset_bytes: self.area.offset_bytes + u64::from(self.position_bytes),
+            length_bytes: u64::from(self.unit_bytes),
+        }
+    }
+}
+
+impl Engine {
+    /// Makes the logs that this shard writes.
+    pub(crate) fn open_logs(&mut self, areas: impl Iterator<Item = Option<LogArea>>) {
+        for (at, area) in areas.enumerate() {
+            let Some(area) = area else { continue };
+            let members = self.volumes[at].shape.members;
+            let mine = (0..members).filter(|slot| slot % self.shards == self.id.0);
+            self.volumes[at].logs = alloc::vec![NONE; members as usize];
+            for slot in mine {
+                let block = self
+                    .scratch
+                    .take(LOG_BUFFER_BYTES)
+                    .expect("scratch memory is sized for the logs");
+                self.volumes[at].logs[slot as usize] = self.logs.len() as u32;
+                let volume = VolumeId(at as u8);
+                self.logs
+                    .push(SlotLog::new(volume, Slot(slot), area, block.buffer));
+            }
+        }
+    }
+
+    /// A plan has come to its log step.
+    pub(crate) fn log_step(&mut self, index: u32, at: usize) {
+        let running = &mut self.running[index];
+        let volume = &self.volumes[running.volume as usize];
+        let slot = running.plan.steps()[at].slot;
+        let member = volume.member(slot, false);
+        if member.is_none_or(|member| self.failed.has(member)) {
+            // Its drive failed after the plan was made: no parity that could be wrong is left.
+            running.states[at].progress = Progress::Missed;
+            member
+                .into_iter()
+                .for_each(|member| running.missed.insert(member));
+            return;
+        }
+        running.states[at].progress = Progress::Outstanding;
+        running.outstanding += 1;
+        if running.log == NONE {
+            running.log = volume.logs[slot.0 as usize];
+            self.logs[running.log as usize].waiting.push_back(index);
+            self.logs_waiting += 1;
+        }
+    }
+
+    /// Writes the units that can be written.
+    #[inline]
+    pub(crate) fn run_logs(&mut self) {
+        if self.logs_waiting == 0 {
+            return;
+        }
+        for index in 0..self.logs.len() {
+            if self.logs[index].stage == Stage::ToFlush {
+                self.flush_log(index);
+            }
+            let log = &self.logs[index];
+            if log.stage == Stage::Idle && !log.waiting.is_empty() {
+                self.write_unit(index);
+            }
+        }
+    }
+
+    fn write_unit(&mut self, index: usize) {
+        let log = &mut self.logs[index];
+        log.unit.entries.clear();
+        log.plans.clear();
+        log.unit_bytes = LOG_HEADER_BYTES;
+        while let Some(&plan) = log.waiting.front() {
+            if !log.add(plan, &self.running[plan].plan) {
+                break;
+            }
+            log.waiting.pop_front();
+            self.logs_waiting -= 1;
+        }
+        if log.position_bytes + log.unit_bytes > log.area.length_bytes {
+            log.position_bytes = 0;
+        }
+        log.unit.generation += 1;
+        log.missed = false;
+        log.retries = 0;
+        let volume = &self.volumes[log.unit.volume.0 as usize];
+        let in_service = volume.member(log.unit.slot, false);
+        let copied_to = match volume.job.as_ref().map(|job| job.view.kind) {
+            Some(JobKind::Replace(slot, to)) if slot == log.unit.slot => Some(to),
+            _ => None,
+        };
+        log.members =
+            [in_service, copied_to].map(|member| member.filter(|&member| !self.failed.has(member)));
+        let count = log.members.iter().flatten().count() as u8;
+        log.stage = Stage::Writing(count);
+        self.stats.log_units += u64::from(count);
+        self.stats.log_entries += log.unit.entries.len() as u64;
+        self.stats.log_bytes += u64::from(count) * u64::from(log.unit_bytes);
+        if log.members[0].is_none() {
+            log.missed = true;
+        }
+        if count == 0 {
+            return self.unit_written(index);
+        }
+        let mut encoded = false;
+        for copy in 0..COPIES {
+            let log = &self.logs[index];
+            let Some(member) = log.members[copy] else {
+                continue;
+            };
+            let io = log.io(index, copy, member);
+            self.in_flight[member.0 as usize] += 1;
+            let output = if encoded {
+                Output::Io(io)
+            } else {
+                Output::Log(io)
+            };
+            encoded = true;
+            self.outputs.push_back(output);
+        }
+        self.name_members(index);
+    }
+
+    /// From now on the unit's plans wait for a drive, and the drive's deadline runs.
+    fn name_members(&mut self, index: usize) {
+        let log = &self.logs[index];
+        let Some(member) = log.members[0] else { return };
+        for &plan in &log.plans {
+            let running = &mut self.running[plan];
+            running.started = self.now;
+            for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
+                if matches!(step.kind, StepKind::Log { .. }) {
+                    state.member = member.0;
+                }
+            }
+        }
+    }
+
+    /// A drive has answered a unit's write.
+    pub(crate) fn log_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, copy) = token.log();
+        let (index, copy) = (index as usize, copy as usize);
+        let Some(member) = self.logs[index].members[copy] else {
+            return;
+        };
+        self.in_flight[member.0 as usize] -= 1;
+        let mut lost = self.failed.has(member);
+        if let Err(error) = result {
+            self.stats.member_errors += 1;
+            let log = &mut self.logs[index];
+            let retry = reaction(error.class, false) == Reaction::Retry;
+            if retry && !lost && log.retries < RETRIES_MAX {
+                log.retries += 1;
+                let io = log.io(index, copy, member);
+                self.in_flight[member.0 as usize] += 1;
+                self.outputs.push_back(Output::Io(io));
+                return;
+            }
+            self.fail_member(member, error.class, error.errno);
+            lost = true;
+        }
+        let log = &mut self.logs[index];
+        log.missed |= lost && copy == 0;
+        if let Stage::Writing(left) = log.stage {
+            log.stage = Stage::Writing(left - 1);
+            if left == 1 {
+                self.unit_written(index);
+            }
+        }
+    }
+
+    /// The unit is durable, or its drive has failed: its plans go on.
+    fn unit_written(&mut self, index: usize) {
+        let log = &mut self.logs[index];
+        let (missed, member) = (log.missed, log.members[0]);
+        log.stage = Stage::Open(log.plans.len());
+        log.position_bytes += log.unit_bytes;
+        let plans = core::mem::take(&mut log.plans);
+        for &plan in &plans {
+            let running = &mut self.running[plan];
+            let mut answered = 0;
+            for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
+                if matches!(step.kind, StepKind::Log { .. })
+                    && state.progress == Progress::Outstanding
+                {
+                    answered += 1;
+                    state.progress = if missed {
+                        Progress::Missed
+                    } else {
+                        Progress::Done
+                    };
+                }
+            }
+            if let Some(member) = member.filter(|_| missed) {
+                running.missed.insert(member);
+            }
+            running.outstanding -= answered;
+            if running.outstanding == 0 {
+                self.advance(plan);
+            }
+        }
+        self.logs[index].plans = plans;
+    }
+
+    /// A plan that was logged has ended.
+    pub(crate) fn leave_log(&mut self, plan: u32) {
+        let index = core::mem::replace(&mut self.running[plan].log, NONE);
+        if index == NONE {
+            return;
+        }
+        let log = &mut self.logs[index as usize];
+        let Stage::Open(left) = log.stage else {
+            return;
+        };
+        if left > 1 {
+            log.stage = Stage::Open(left - 1);
+            return;
+        }
+        let volume = &self.volumes[log.unit.volume.0 as usize];
+        let cached = volume.flush_slots(self.volatile);
+        log.stage = if cached.0 == 0 {
+            Stage::Idle
+        } else {
+            Stage::ToFlush
+        };
+    }
+
+    fn flush_log(&mut self, index: usize) {
+        if self.plans_available() == 0 {
+            return;
+        }
+        let log = &mut self.logs[index];
+        let at = log.unit.volume.0;
+        let slots = self.volumes[at as usize].flush_slots(self.volatile);
+        let Some(plan) = self.running.take() else {
+            return;
+        };
+        log.stage = Stage::Flushing;
+        let work = Work::LogFlush { log: index as u32 };
+        self.running[plan].prepare(work, at, NONE);
+        mirror::flush(&mut self.running[plan].plan, slots);
+        self.start(plan);
+    }
+
+    /// What a unit's plans wrote is durable.
+    pub(crate) fn log_flushed(&mut self, log: u32) {
+        self.logs[log as usize].stage = Stage::Idle;
+    }
+
+    /// The unit that a token names, and the memory for its image.
+    #[must_use]
+    pub fn log_unit(&self, token: Token) -> (&LogUnit, Buffer) {
+        let log = &self.logs[token.log().0 as usize];
+        (&log.unit, log.buffer)
+    }
+
+    /// The partial parities of that unit, in the order of its entries.
+    pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
+        let log = &self.logs[token.log().0 as usize];
+        log.plans.iter().flat_map(|&plan| {
+            let plan = &self.running[plan].plan;
+            let steps = plan.steps().iter();
+            steps
+                .filter(|step| matches!(step.kind, StepKind::Log { .. }))
+                .flat_map(|step| plan.segments_of(step))
+        })
+    }
+
+    pub(crate) fn log_memory(&self, token: Token) -> Segments<'static> {
+        let log = &self.logs[token.log().0 as usize];
+        Segments::alone(Segment::alone(log.buffer, log.unit_bytes))
+    }
+}
