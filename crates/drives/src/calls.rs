@@ -63,7 +63,10 @@ impl Call {
             StepKind::Zero { keep_allocated } => self.allocate(fd, keep_allocated),
             StepKind::Discard => self.allocate(fd, false),
             StepKind::Flush => rustix::fs::fdatasync(fd).map(|()| 0),
-            StepKind::Write { .. } | StepKind::Xor { .. } | StepKind::Compare => Err(Errno::INVAL),
+            StepKind::Write { .. }
+            | StepKind::Log { .. }
+            | StepKind::Xor { .. }
+            | StepKind::Compare => Err(Errno::INVAL),
         }
     }
 

@@ -164,6 +164,35 @@ impl Arena {
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
+    /// Copies bytes inside the arena between ranges that do not overlap, and returns the CRC-32C of what
+    /// has been copied so far, `checksum` being that of what came before.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`].
+    pub(crate) fn copy_summing(
+        &self,
+        from: Buffer,
+        to: Buffer,
+        length_bytes: u32,
+        checksum: u32,
+    ) -> u32 {
+        let length = length_bytes as usize;
+        assert!(
+            from.0.abs_diff(to.0) >= u64::from(length_bytes),
+            "{from:x?} and {to:x?} overlap"
+        );
+        let from = self.pointer(from, u64::from(length_bytes));
+        let to = self.pointer(to, u64::from(length_bytes));
+        // SAFETY: `pointer` has checked both ranges, which do not overlap; nobody else uses the target
+        // meanwhile, because its owner asks for the copy.
+        let copied = unsafe {
+            std::ptr::copy_nonoverlapping(from, to, length);
+            std::slice::from_raw_parts(to, length)
+        };
+        crc32c::crc32c_append(checksum, copied)
+    }
+
     /// Sets bytes in the arena to `byte`.
     ///
     /// # Panics

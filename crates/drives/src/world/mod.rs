@@ -9,6 +9,7 @@
 //! [`crate::throttle`] says so.
 
 mod attach;
+mod log;
 mod metadata;
 mod payload;
 mod ram;
@@ -17,6 +18,7 @@ mod ready;
 mod tests;
 mod wait;
 
+pub use log::{HEADER_BYTES as LOG_HEADER_BYTES, LogEncoder};
 pub use wait::Wait;
 
 use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
@@ -33,6 +35,7 @@ use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
 use engine::limits::REAP_MAX;
+use engine::log::LogUnit;
 use engine::plan::Segment;
 use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
@@ -75,6 +78,8 @@ pub struct WorldOptions<P> {
     pub port: P,
     /// Encodes metadata.
     pub encoder: Encoder,
+    /// Encodes headers of write-hole logs.
+    pub log_encoder: LogEncoder,
     /// Told about events.
     pub on_event: Box<dyn FnMut(Event) + Send>,
 }
@@ -121,6 +126,7 @@ pub struct RingWorld<P: Port> {
     peers: Vec<Peer>,
     port: P,
     encoder: Encoder,
+    log_encoder: LogEncoder,
     on_event: Box<dyn FnMut(Event) + Send>,
     wait: Wait,
 }
@@ -153,6 +159,7 @@ impl<P: Port> RingWorld<P> {
             peers: options.peers.into_iter().map(Peer::new).collect(),
             port: options.port,
             encoder: options.encoder,
+            log_encoder: options.log_encoder,
             on_event: options.on_event,
             wait: options.wait,
         })
@@ -438,6 +445,15 @@ impl<P: Port> World for RingWorld<P> {
         let sources = Sources::check(self.ring.arena(), u64::from(length_bytes), sources);
         // SAFETY: as in `xor`.
         unsafe { engine::xor::xor_is_zero(sources.as_slice(), length_bytes as usize) }
+    }
+
+    fn encode_log(
+        &mut self,
+        unit: &LogUnit,
+        partial_parities: impl Iterator<Item = Segment>,
+        image: Buffer,
+    ) {
+        self.encode_unit(unit, partial_parities, image);
     }
 
     fn complete(&mut self, completion: Completion) {

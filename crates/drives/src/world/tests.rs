@@ -68,6 +68,7 @@ fn world_in<P: Port>(best_mode: RingMode, port: P, wait: Wait) -> RingWorld<P> {
         peers: vec![mailbox.sender()],
         mailbox,
         port,
+        log_encoder: Box::new(|_, _, _| {}),
         encoder: Box::new(encode),
         on_event: Box::new(|_| ()),
     })
@@ -75,7 +76,7 @@ fn world_in<P: Port>(best_mode: RingMode, port: P, wait: Wait) -> RingWorld<P> {
 }
 
 /// A world that serves `members` by number.
-fn world(members: impl IntoIterator<Item = Arc<Drive>>) -> RingWorld<()> {
+pub(super) fn world(members: impl IntoIterator<Item = Arc<Drive>>) -> RingWorld<()> {
     let mut world = world_with((), Wait::Sleep);
     (0..)
         .zip(members)
@@ -83,15 +84,15 @@ fn world(members: impl IntoIterator<Item = Arc<Drive>>) -> RingWorld<()> {
     world
 }
 
-fn at(world: &RingWorld<()>, offset_bytes: u32) -> Buffer {
+pub(super) fn at(world: &RingWorld<()>, offset_bytes: u32) -> Buffer {
     world.ring.arena().start().at(offset_bytes)
 }
 
-fn put(world: &RingWorld<()>, offset_bytes: u32, bytes: &[u8]) {
+pub(super) fn put(world: &RingWorld<()>, offset_bytes: u32, bytes: &[u8]) {
     world.ring.arena().write(at(world, offset_bytes), bytes);
 }
 
-fn get(world: &RingWorld<()>, offset_bytes: u32, length: usize) -> Vec<u8> {
+pub(super) fn get(world: &RingWorld<()>, offset_bytes: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     world.ring.arena().read(at(world, offset_bytes), &mut bytes);
     bytes

@@ -113,7 +113,7 @@ pub(super) struct Part {
 
 /// How the arena is divided among the shards.
 pub(super) fn parts(config: &Config, members: &Members) -> Vec<Part> {
-    let scratch_bytes = Setup::scratch_bytes_min(&[members.geometry]) as usize;
+    let scratch_bytes = Setup::scratch_bytes_min(&members.record().volumes) as usize;
     // The bare member gets all requests on one thread; it uses the first shard's memory.
     let payload_bytes = |shard: u8| {
         let depth = if shard == 0 {
@@ -257,6 +257,7 @@ impl<'a> Bench<'a> {
             mailbox,
             peers,
             port,
+            log_encoder: Box::new(|_, _, _| {}),
             encoder: self.members.encoder(),
             on_event,
         })?)

@@ -83,6 +83,7 @@ impl Granted {
             peers: vec![mailbox.sender()],
             mailbox,
             port: (),
+            log_encoder: Box::new(|_, _, _| {}),
             encoder: Box::new(|_, _| Vec::new()),
             on_event: Box::new(|_| {}),
         });

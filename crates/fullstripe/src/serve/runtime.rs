@@ -341,12 +341,7 @@ struct MemoryShare {
 
 impl Memory {
     fn new(record: &Record, options: RunOptions) -> Result<Memory> {
-        let shapes: Vec<_> = record
-            .volumes
-            .iter()
-            .map(|volume| volume.geometry)
-            .collect();
-        let scratch_bytes = Setup::scratch_bytes_min(&shapes).max(16 << 20) as usize;
+        let scratch_bytes = Setup::scratch_bytes_min(&record.volumes).max(16 << 20) as usize;
         let shards = options.shards as usize;
         let length_bytes = BAND_BYTES_MAX as usize + shards * scratch_bytes + options.payload_bytes;
         let arena = Arena::new(ArenaOptions {
@@ -419,6 +414,7 @@ fn run_shard<P: Port>(
         mailbox: start.mailbox,
         peers: shared.mail.clone(),
         port,
+        log_encoder: Box::new(|_, _, _| {}),
         encoder,
         on_event: Box::new(move |event| {
             // The listener outlives every data thread.

@@ -110,7 +110,7 @@ impl RamIo {
                 ram.zero(io.offset_bytes, io.length_bytes, false);
                 0
             }
-            StepKind::Flush | StepKind::Xor { .. } | StepKind::Compare => 0,
+            StepKind::Flush | StepKind::Log { .. } | StepKind::Xor { .. } | StepKind::Compare => 0,
         }
     }
 

@@ -9,7 +9,7 @@
 use super::{Band, Bands, NotEnoughMembers, Piece, Plan, RowWrite, Shares, Step, StepKind};
 use crate::layout::{Geometry, Location};
 use crate::plan::Range;
-use crate::units::{Buffer, Slot, SlotSet};
+use crate::units::{Buffer, Slot};
 
 impl RowWrite<'_> {
     pub(super) fn plan_logged<const BORDERS: usize>(

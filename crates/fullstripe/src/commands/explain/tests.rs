@@ -71,11 +71,12 @@ fn record(shape: Geometry, state: &State) -> Record {
 
 /// Carries out `asked` in a real engine and lists the member I/O.
 fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
-    let scratch = Setup::scratch_bytes_min(&[shape]);
+    let record = record(shape, state);
+    let scratch = Setup::scratch_bytes_min(&record.volumes);
     let setup = Setup {
         shard: ShardId(0),
         shards: 1,
-        record: record(shape, state),
+        record,
         scratch: (Buffer(1 << 40), scratch),
         zeros: Buffer(1 << 39),
         options: Options {
@@ -110,7 +111,7 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
         }
         while let Some(output) = engine.poll() {
             match output {
-                Output::Io(io) => {
+                Output::Io(io) | Output::Log(io) => {
                     transfers.extend(transfer(&io));
                     answers.push_back(Input::Done {
                         token: io.token,

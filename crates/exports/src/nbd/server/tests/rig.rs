@@ -195,6 +195,7 @@ impl Seat {
             mailbox: self.mailbox,
             peers: self.peers,
             port,
+            log_encoder: Box::new(|_, _, _| {}),
             encoder: Box::new(move |_, record: &Record| {
                 let mut bytes = vec![0; 512];
                 bytes[..8].copy_from_slice(&record.generation.to_le_bytes());
