@@ -88,6 +88,7 @@ mod setup;
 pub mod shard;
 mod single;
 pub mod stats;
+mod token;
 pub mod units;
 mod volume;
 pub mod world;
