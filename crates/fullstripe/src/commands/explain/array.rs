@@ -115,6 +115,7 @@ impl Array {
             state: State {
                 lost: SlotSet(lost.0 & !rebuilt.0),
                 background,
+                logged: volume.write_hole_policy == metadata::imsm::WriteHolePolicy::Log,
             },
             drives: here
                 .iter()

@@ -33,6 +33,8 @@ pub struct State {
     pub lost: SlotSet,
     /// Unfinished background work.
     pub background: Background,
+    /// Whether changes of parity go through the write-hole log.
+    pub logged: bool,
 }
 
 /// Background work, done below `done_bytes` of each member's data.
@@ -101,12 +103,14 @@ impl State {
         State {
             lost: SlotSet(0),
             background: Background::None,
+            logged: false,
         }
     }
 
     /// What may be done with the slots in the band at `place`.
     fn view(&self, shape: &Geometry, place: Location) -> RowView {
         let mut view = RowView::healthy(shape.members);
+        view.logged = self.logged;
         for slot in self.lost.iter() {
             view = view.without(slot);
         }
@@ -300,7 +304,15 @@ fn writes(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
             } else {
                 vec![waiting.remove(0)]
             };
-            works.push(write(shape, state, &chosen)?);
+            match write(shape, state, &chosen) {
+                // What cannot be logged together is done one by one.
+                Err(NotEnoughMembers) if state.logged && chosen.len() > 1 => {
+                    for alone in &chosen {
+                        works.push(write(shape, state, std::slice::from_ref(alone))?);
+                    }
+                }
+                planned => works.push(planned?),
+            }
         }
     }
     Ok(works)
