@@ -7,7 +7,7 @@ use engine::event::Event;
 use engine::layout::Level;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
-use engine::units::{Nanos, VolumeId};
+use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, geometry, record};
 
 fn quick() -> Options {
@@ -81,4 +81,42 @@ fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
         matches!(failed, Err(Failure::Unrecoverable { .. })),
         "{failed:?}"
     );
+}
+
+/// A rebuild gives up because of a block that it cannot read; what else it has in flight to the new drive
+/// must not keep its locks.
+#[test]
+fn a_rebuild_that_gives_up_leaves_no_lock_behind() {
+    let options = Options {
+        auto_rebuild: true,
+        ..quick()
+    };
+    for seed in 0..20 {
+        let shape = geometry(Level::Raid10, 4, 4 << 10, 32);
+        let mut array = Array::new(record(shape, 1, None), 1, seed, options);
+        array.write(0, 0, &[1; 4096]).unwrap();
+        let bad = shape.start_bytes + 10 * 4096;
+        array.shared.borrow_mut().disks[0]
+            .bad
+            .push((bad, bad + 512));
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        let gave_up = |event: &Event| {
+            matches!(
+                event,
+                Event::JobEnded {
+                    complete: false,
+                    ..
+                }
+            )
+        };
+        array.run_until(|array| array.has_event(gave_up));
+        for row in 0..32 {
+            let offset = row * shape.row_bytes();
+            assert_eq!(
+                array.write(0, offset, &[2; 4096]),
+                Ok(()),
+                "seed {seed} row {row}"
+            );
+        }
+    }
 }

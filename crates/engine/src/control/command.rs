@@ -96,15 +96,13 @@ impl Controller {
                 Refused::NoSuch
             });
         }
-        self.failed.insert(member);
         self.record.members[member.0 as usize].state = MemberState::Absent;
         for volume in &mut self.record.volumes {
             if let Some(Slot(slot)) = volume.slot_of(member) {
                 volume.slots[slot as usize].member = None;
             }
         }
-        self.changed();
-        self.view_changed();
+        self.use_no_more(member);
         Ok(())
     }
 

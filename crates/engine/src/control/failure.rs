@@ -47,6 +47,21 @@ impl Controller {
         }
     }
 
+    /// A member whose new state is in the record already is not used any more. It is announced like a
+    /// failure: work under way with it waits to hear that.
+    pub(super) fn use_no_more(&mut self, member: MemberId) {
+        self.failed.insert(member);
+        let version = self.changed();
+        let epoch = self.view_changed();
+        if !self.announced.has(member) {
+            self.failures.push(PendingFailure {
+                member,
+                version,
+                epoch,
+            });
+        }
+    }
+
     /// Works out what the loss means to one volume; returns whether it has to be recorded because the
     /// volume goes on without the member.
     fn volume_loses(&mut self, at: usize, member: MemberId) -> bool {

@@ -439,7 +439,7 @@ impl Controller {
                     .all(|volume| volume.slot_of(target).is_none());
                 if unused {
                     self.record.members[target.0 as usize].state = MemberState::Failed;
-                    self.failed.insert(target);
+                    self.use_no_more(target);
                 }
             }
             self.changed();
