@@ -20,6 +20,7 @@
 pub mod arena;
 mod calls;
 pub mod claimants;
+pub mod completion;
 pub mod counting;
 pub mod drive;
 mod held;

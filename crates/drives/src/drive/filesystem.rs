@@ -18,6 +18,7 @@
 //! A file system that is not listed is taken for a local one.
 
 use rustix::io::Errno;
+use std::fmt;
 use std::os::fd::OwnedFd;
 
 /// How I/O reaches the kernel; see the module's prose.
@@ -25,10 +26,20 @@ use std::os::fd::OwnedFd;
 pub enum IoPath {
     /// The data thread's io_uring.
     Ring,
-    /// A system call on the data thread.
+    /// The data thread itself, by a system call; for members in this process's memory, by a copy.
     Inline,
     /// A system call on a thread of the member's own.
     Helpers,
+}
+
+impl fmt::Display for IoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IoPath::Ring => "ring",
+            IoPath::Inline => "inline",
+            IoPath::Helpers => "helpers",
+        })
+    }
 }
 
 /// A file system by the number that `statfs(2)` gives.

@@ -98,7 +98,7 @@ impl Ring {
         payload: Arc<Arena>,
         internal: Arc<Arena>,
     ) -> Result<Ring, RingError> {
-        let (uring, mode) = setup::build(options)?;
+        let (uring, mode, no_sqarray) = setup::build(options)?;
         let registered_files = uring
             .submitter()
             .register_files_sparse(register::FILES_MAX)
@@ -121,6 +121,7 @@ impl Ring {
             in_flight: 0,
             report: RingReport {
                 mode,
+                no_sqarray,
                 registered_files,
                 registered_memory,
             },

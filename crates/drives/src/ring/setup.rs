@@ -30,6 +30,8 @@ impl Default for RingOptions {
 pub struct RingReport {
     /// How completions reach us.
     pub mode: RingMode,
+    /// Whether entries need no second array of their indices (kernel 6.6).
+    pub no_sqarray: bool,
     /// Whether members are addressed by the ring's own file table.
     pub registered_files: bool,
     /// Whether payload memory is registered; `Err` holds the errno, usually `ENOMEM` for a
@@ -48,6 +50,24 @@ pub enum RingMode {
     Interrupting,
 }
 
+impl RingReport {
+    /// The flags of `io_uring_setup(2)` that the kernel has accepted, without their prefix.
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> {
+        let of_mode: &[&str] = match self.mode {
+            RingMode::Deferred => &[
+                "SINGLE_ISSUER",
+                "DEFER_TASKRUN",
+                "TASKRUN_FLAG",
+                "SUBMIT_ALL",
+            ],
+            RingMode::Cooperative => &["COOP_TASKRUN", "TASKRUN_FLAG", "SUBMIT_ALL"],
+            RingMode::Interrupting => &[],
+        };
+        let no_sqarray = self.no_sqarray.then_some("NO_SQARRAY");
+        of_mode.iter().copied().chain(no_sqarray)
+    }
+}
+
 impl fmt::Display for RingReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
@@ -60,7 +80,12 @@ impl fmt::Display for RingReport {
         } else {
             "plain files"
         };
-        write!(f, "io_uring with {mode}, {files}, ")?;
+        let flags: Vec<&str> = self.flags().collect();
+        write!(f, "io_uring with {mode}")?;
+        if !flags.is_empty() {
+            write!(f, " ({})", flags.join(" "))?;
+        }
+        write!(f, ", {files}, ")?;
         match self.registered_memory {
             Ok(()) => write!(f, "registered memory"),
             Err(errno) => {
@@ -130,9 +155,9 @@ fn kernel_release() -> String {
         .into_owned()
 }
 
-/// Tries the modes from best to plainest, and smaller sizes where `RLIMIT_MEMLOCK` is too low for the
+/// Tries the modes from best to plainest, each with and without an array of indices, and smaller sizes where `RLIMIT_MEMLOCK` is too low for the
 /// ring itself.
-pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode), RingError> {
+pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode, bool), RingError> {
     loop {
         match build_sized(options) {
             Err(error)
@@ -144,7 +169,7 @@ pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode), Rin
                 options.submission_entries = options.submission_entries.min(fitting);
             }
             Err(error) => return Err(RingError::new(&error)),
-            Ok((uring, _)) if !is_new_enough(&uring) => return Err(RingError::too_old()),
+            Ok((uring, ..)) if !is_new_enough(&uring) => return Err(RingError::too_old()),
             Ok(built) => return Ok(built),
         }
     }
@@ -154,16 +179,24 @@ fn is_new_enough(uring: &IoUring) -> bool {
     uring.params().is_feature_ext_arg() && uring.params().is_feature_nodrop()
 }
 
-fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode)> {
-    let modes = [
-        RingMode::Deferred,
-        RingMode::Cooperative,
-        RingMode::Interrupting,
+fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
+    let attempts = [
+        (RingMode::Deferred, true),
+        (RingMode::Deferred, false),
+        (RingMode::Cooperative, false),
+        (RingMode::Interrupting, false),
     ];
     let mut last = io::Error::from_raw_os_error(EINVAL);
-    for mode in modes.into_iter().filter(|&mode| mode >= options.best_mode) {
-        match builder(options, mode).build(options.submission_entries) {
-            Ok(uring) => return Ok((uring, mode)),
+    for (mode, no_sqarray) in attempts {
+        if mode < options.best_mode {
+            continue;
+        }
+        let mut builder = builder(options, mode);
+        if no_sqarray {
+            builder.setup_no_sqarray();
+        }
+        match builder.build(options.submission_entries) {
+            Ok(uring) => return Ok((uring, mode, no_sqarray)),
             Err(error) if error.raw_os_error() == Some(EINVAL) => last = error,
             Err(error) => return Err(error),
         }
@@ -221,12 +254,15 @@ mod tests {
     fn reports_say_what_is_missing() {
         let report = RingReport {
             mode: RingMode::Cooperative,
+            no_sqarray: false,
             registered_files: false,
             registered_memory: Err(12),
         };
         let text = report.to_string();
         assert!(
-            text.contains("cooperative completions, plain files, plain memory"),
+            text.contains(
+                "cooperative completions (COOP_TASKRUN TASKRUN_FLAG SUBMIT_ALL), plain files, plain memory"
+            ),
             "{text}"
         );
         assert!(text.contains("raise RLIMIT_MEMLOCK"), "{text}");

@@ -19,9 +19,9 @@ mod tests;
 mod wait;
 
 pub use log::{HEADER_BYTES as LOG_HEADER_BYTES, LogEncoder};
-pub use wait::Wait;
 
 use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
+use crate::completion::CompletionMode;
 use crate::drive::{Backing, Drive};
 use crate::held::{Answer, HeldAnswers};
 use crate::mailbox::{Mail, MailSender, Mailbox};
@@ -68,8 +68,8 @@ pub struct WorldOptions<P> {
     pub arena: Arc<Arena>,
     /// Sizes of the ring.
     pub ring: RingOptions,
-    /// What to do when there is nothing to do.
-    pub wait: Wait,
+    /// How the thread learns of completions when it has nothing to do.
+    pub completion: CompletionMode,
     /// This shard's letters.
     pub mailbox: Mailbox,
     /// Every shard's mailbox by shard number, this one's included.
@@ -128,7 +128,7 @@ pub struct RingWorld<P: Port> {
     encoder: Encoder,
     log_encoder: LogEncoder,
     on_event: Box<dyn FnMut(Event) + Send>,
-    wait: Wait,
+    completion: CompletionMode,
 }
 
 impl<P: Port> RingWorld<P> {
@@ -161,7 +161,7 @@ impl<P: Port> RingWorld<P> {
             encoder: options.encoder,
             log_encoder: options.log_encoder,
             on_event: options.on_event,
-            wait: options.wait,
+            completion: options.completion,
         })
     }
 

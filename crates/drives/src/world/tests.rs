@@ -45,11 +45,11 @@ fn record(generation: u64) -> Record {
     }
 }
 
-fn world_with<P: Port>(port: P, wait: Wait) -> RingWorld<P> {
-    world_in(RingMode::Deferred, port, wait)
+fn world_with<P: Port>(port: P, completion: CompletionMode) -> RingWorld<P> {
+    world_in(RingMode::Deferred, port, completion)
 }
 
-fn world_in<P: Port>(best_mode: RingMode, port: P, wait: Wait) -> RingWorld<P> {
+fn world_in<P: Port>(best_mode: RingMode, port: P, completion: CompletionMode) -> RingWorld<P> {
     let arena = Arena::new(ArenaOptions {
         length_bytes: 8 << 20,
         prefault: false,
@@ -64,7 +64,7 @@ fn world_in<P: Port>(best_mode: RingMode, port: P, wait: Wait) -> RingWorld<P> {
             completion_entries: 256,
             best_mode,
         },
-        wait,
+        completion,
         peers: vec![mailbox.sender()],
         mailbox,
         port,
@@ -77,7 +77,7 @@ fn world_in<P: Port>(best_mode: RingMode, port: P, wait: Wait) -> RingWorld<P> {
 
 /// A world that serves `members` by number.
 pub(super) fn world(members: impl IntoIterator<Item = Arc<Drive>>) -> RingWorld<()> {
-    let mut world = world_with((), Wait::Sleep);
+    let mut world = world_with((), CompletionMode::Interrupt);
     (0..)
         .zip(members)
         .for_each(|(id, drive)| world.attach(MemberId(id), drive));
@@ -279,8 +279,12 @@ fn a_file_does_everything() {
         RingMode::Cooperative,
         RingMode::Interrupting,
     ] {
-        for wait in [Wait::Sleep, Wait::Spin, Wait::Hybrid { spin_ns: 20_000 }] {
-            let mut world = world_in(best_mode, (), wait);
+        for completion in [
+            CompletionMode::Interrupt,
+            CompletionMode::Polling,
+            CompletionMode::Hybrid { poll_ns: 20_000 },
+        ] {
+            let mut world = world_in(best_mode, (), completion);
             world.attach(MemberId(0), drive.clone());
             check_member(&mut world);
         }

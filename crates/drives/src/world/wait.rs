@@ -1,22 +1,9 @@
 //! What a shard does when there is nothing to do.
 
 use super::{RingWorld, WATCH_MAILBOX, clock};
+use crate::completion::CompletionMode;
 use crate::port::Port;
 use engine::units::Nanos;
-
-/// How to wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// Sleep in the kernel until a completion, a letter, or the time has come.
-    Sleep,
-    /// Keep looking; a core is spent on the lowest latency.
-    Spin,
-    /// Keep looking for a while, then sleep.
-    Hybrid {
-        /// How long to look.
-        spin_ns: u64,
-    },
-}
 
 /// The kernel rounds sleeps up by about this much, so shorter ones are spun.
 const SLEEP_MIN: Nanos = Nanos(60_000);
@@ -33,13 +20,13 @@ impl<P: Port> RingWorld<P> {
             .into_iter()
             .flatten()
             .min();
-        match self.wait {
-            Wait::Sleep => self.sleep(wake),
-            Wait::Spin => {
+        match self.completion {
+            CompletionMode::Interrupt => self.sleep(wake),
+            CompletionMode::Polling => {
                 self.spin(wake, SPIN_TURN);
             }
-            Wait::Hybrid { spin_ns } => {
-                if !self.spin(wake, Nanos(spin_ns)) {
+            CompletionMode::Hybrid { poll_ns } => {
+                if !self.spin(wake, Nanos(poll_ns)) {
                     self.sleep(wake);
                 }
             }

@@ -50,6 +50,7 @@ mod tests {
             serial: String::new(),
             size_bytes: 0,
             state: (*state).to_owned(),
+            io_path: "ring".to_owned(),
         };
         Status {
             members: (0..).zip(states).map(member).collect(),

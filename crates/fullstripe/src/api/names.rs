@@ -106,6 +106,7 @@ mod tests {
             serial: (*serial).to_owned(),
             size_bytes: 0,
             state: (*state).to_owned(),
+            io_path: "ring".to_owned(),
         };
         Status {
             members: (0..).zip(drives).map(member).collect(),

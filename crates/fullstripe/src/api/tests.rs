@@ -17,8 +17,8 @@ use crate::container::probe::{Probed, probe_all};
 use crate::container::write::write_record;
 use crate::serve::runtime::{RunOptions, Runtime, Shared};
 use crate::serve::status::{Status, VolumeStatus};
+use drives::completion::CompletionMode;
 use drives::drive::Access;
-use drives::world::Wait;
 use engine::shard::Options;
 use hyper::Method;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
@@ -80,7 +80,7 @@ impl Served {
         let options = RunOptions {
             shards: 2,
             payload_bytes: 8 << 20,
-            wait: Wait::Sleep,
+            completion: CompletionMode::Interrupt,
             engine,
         };
         let make_port = Arc::new(|_, _| Ok(()));

@@ -1,8 +1,8 @@
 //! What was asked for: the command line, and the same as a checked [`Config`].
 
 use anyhow::{Context, bail, ensure};
+use drives::completion::CompletionMode;
 use drives::spec::{MemberSpec, Target, parse_size};
-use drives::world::Wait;
 use engine::layout::Level;
 use engine::limits::VOLUME_MEMBERS_MAX;
 use std::fmt;
@@ -19,8 +19,6 @@ const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
 /// Below this not even the rounds' warm-up is over.
 const TIME_MIN: Duration = Duration::from_millis(50);
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// How long [`Wait::Hybrid`] spins here.
-const HYBRID_SPIN_NS: u64 = 50_000;
 
 /// Measure the engine in this process, on fresh members.
 #[derive(clap::Args, Debug)]
@@ -62,9 +60,9 @@ pub struct BenchArgs {
     /// profilers and for counting instructions
     #[arg(long, value_name = "N", conflicts_with = "time")]
     requests: Option<u64>,
-    /// What a thread does when there is nothing to do: sleep, spin, or hybrid
-    #[arg(long, default_value = "sleep", value_parser = parse_wait)]
-    wait: Wait,
+    /// How threads learn of completed I/O: interrupt, polling, hybrid, or hybrid:MICROSECONDS
+    #[arg(long, default_value = "interrupt", value_name = "MODE")]
+    completion: CompletionMode,
     /// Use files and block devices although they hold data, and overwrite it
     #[arg(long)]
     overwrite: bool,
@@ -112,7 +110,7 @@ impl BenchArgs {
             failed: self.failed,
             chunk_bytes: self.chunk,
             time: self.time,
-            wait: self.wait,
+            completion: self.completion,
             overwrite: self.overwrite,
         };
         config.check()?;
@@ -151,7 +149,7 @@ pub(crate) struct Config {
     /// How long the array is measured, all rounds together.
     pub time: Duration,
     /// What threads do when there is nothing to do.
-    pub wait: Wait,
+    pub completion: CompletionMode,
     /// Overwrite files and block devices that hold data.
     pub overwrite: bool,
 }
@@ -354,17 +352,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time like 500ms, 5s or 2m".to_owned())
 }
 
-fn parse_wait(text: &str) -> Result<Wait, String> {
-    match text {
-        "sleep" => Ok(Wait::Sleep),
-        "spin" => Ok(Wait::Spin),
-        "hybrid" => Ok(Wait::Hybrid {
-            spin_ns: HYBRID_SPIN_NS,
-        }),
-        _ => Err("give sleep, spin or hybrid".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,7 +372,7 @@ mod tests {
     #[test]
     fn the_whole_line() {
         let line = "--level 5 --member ram:64m,read-iops=1k --count 4 --rw rw:70 --bs 8k --qd 9 \
-                    --shards 2 --failed 3 --chunk 128k --time 2m --wait spin --json";
+                    --shards 2 --failed 3 --chunk 128k --time 2m --completion polling --json";
         let config = config(line).unwrap();
         assert_eq!(config.level, Level::Raid5);
         assert_eq!(
@@ -399,8 +386,8 @@ mod tests {
         assert_eq!([0, 1].map(|shard| config.shard_queue_depth(shard)), [5, 4]);
         assert_eq!(config.failed, Some(3));
         assert_eq!(
-            (config.time, config.wait),
-            (Duration::from_secs(120), Wait::Spin)
+            (config.time, config.completion),
+            (Duration::from_secs(120), CompletionMode::Polling)
         );
     }
 
@@ -499,8 +486,8 @@ mod tests {
                 "cannot be used with '--requests <N>'",
             ),
             (
-                "--level 0 --member ram:1m --count 2 --wait nap",
-                "give sleep, spin or hybrid",
+                "--level 0 --member ram:1m --count 2 --completion nap",
+                "give interrupt, polling, hybrid, or",
             ),
         ] {
             let message = config(line).unwrap_err();

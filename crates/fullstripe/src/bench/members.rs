@@ -273,7 +273,7 @@ fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::bench::args::Workload;
-    use drives::world::Wait;
+    use drives::completion::CompletionMode;
     use std::time::Duration;
 
     fn config(level: Level, member: &str, count: u8) -> Config {
@@ -291,7 +291,7 @@ mod tests {
             failed: None,
             chunk_bytes: 65_536,
             time: Duration::from_millis(200),
-            wait: Wait::Sleep,
+            completion: CompletionMode::Interrupt,
             overwrite: false,
         }
     }

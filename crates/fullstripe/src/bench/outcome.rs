@@ -160,6 +160,8 @@ pub(crate) struct Asked {
     pub time_s: f64,
     /// Cores that the shards were kept on; empty when there were too few.
     pub pinned_cores: Vec<usize>,
+    /// How threads learn of completed I/O.
+    pub completion: String,
     /// What the kernel's ring offers.
     pub ring: String,
     /// Whether payload memory may lie on huge pages.
@@ -330,6 +332,7 @@ pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
         chunk_bytes: config.chunk_bytes,
         time_s: config.time.as_secs_f64(),
         pinned_cores: setting.cores,
+        completion: config.completion.to_string(),
         ring: setting.ring,
         huge_pages: setting.huge_pages,
     }

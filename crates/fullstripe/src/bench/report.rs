@@ -45,7 +45,7 @@ fn header(text: &mut String, asked: &Asked) {
     let _ = writeln!(
         text,
         "{} of {} x {}, chunk {}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}\
-         , {pages}\n",
+         , {pages}, completion {}\n",
         asked.level,
         asked.count,
         asked.member,
@@ -56,6 +56,7 @@ fn header(text: &mut String, asked: &Asked) {
         asked.shards,
         asked.time_s,
         asked.ring,
+        asked.completion,
     );
 }
 
@@ -204,6 +205,7 @@ mod tests {
                 chunk_bytes: 65_536,
                 time_s: 5.0,
                 pinned_cores: vec![1],
+                completion: "interrupt".to_owned(),
                 ring: "io_uring with deferred completions".to_owned(),
                 huge_pages: true,
             },

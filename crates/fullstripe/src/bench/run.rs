@@ -253,7 +253,7 @@ impl<'a> Bench<'a> {
         Ok(RingWorld::new(WorldOptions {
             arena: self.arena.clone(),
             ring: RingOptions::default(),
-            wait: self.config.wait,
+            completion: self.config.completion,
             mailbox,
             peers,
             port,

@@ -3,7 +3,7 @@
 use super::args::{BenchJob, Config, Workload};
 use super::outcome::Outcome;
 use super::{counted, job, measure, report};
-use drives::world::Wait;
+use drives::completion::CompletionMode;
 use engine::layout::Level;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn config(level: Level, member: &str, count: u8) -> Config {
         failed: None,
         chunk_bytes: 65_536,
         time: Duration::from_millis(200),
-        wait: Wait::Sleep,
+        completion: CompletionMode::Interrupt,
         overwrite: false,
     }
 }

@@ -30,10 +30,12 @@ pub fn panel(status: &Status) -> String {
         text += &format!("{export}\n");
     }
     text += &format!(
-        "container {}, update {}, process {}, background work {}\n",
+        "container {}, update {}, process {}, data threads {} (completion {}), background work {}\n",
         status.container_uuid,
         status.generation,
         status.pid,
+        status.shards,
+        status.completion,
         limit(status.rate_bytes_per_s)
     );
     text

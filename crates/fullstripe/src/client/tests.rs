@@ -14,6 +14,7 @@ fn member(id: u8, state: &str) -> MemberStatus {
         serial: format!("SERIAL{id}"),
         size_bytes: 2_000_398_934_016,
         state: state.to_owned(),
+        io_path: "ring".to_owned(),
     }
 }
 
@@ -66,6 +67,8 @@ fn rebuilding() -> Status {
         exports: vec!["nbd+unix:///data?socket=/run/fullstripe/nbd.sock".to_owned()],
         rate_bytes_per_s: 256 << 20,
         shards: 2,
+        completion: "interrupt".to_owned(),
+        ring: "io_uring with deferred completions".to_owned(),
         pid: 4242,
         counters: [("reads".to_owned(), 7)].into(),
     }
@@ -86,7 +89,7 @@ fn a_panel_shows_volumes_drives_and_work() {
     4      /dev/nvme4n1  SERIAL4  1.8 TiB  spare
 
     nbd+unix:///data?socket=/run/fullstripe/nbd.sock
-    container aaaaaaaa:bbbbbbbb:cccccccc:dddddddd, update 12, process 4242, background work limited to 256 MiB/s
+    container aaaaaaaa:bbbbbbbb:cccccccc:dddddddd, update 12, process 4242, data threads 2 (completion interrupt), background work limited to 256 MiB/s
     ");
 }
 

@@ -2,9 +2,10 @@
 //! huge pages, and a ring over it. Everything is given back at once; no drive is touched.
 
 use drives::arena::{Arena, ArenaOptions};
+use drives::completion::CompletionMode;
 use drives::mailbox::Mailbox;
 use drives::ring::{RingOptions, RingReport};
-use drives::world::{RingWorld, Wait, WorldError, WorldOptions};
+use drives::world::{RingWorld, WorldError, WorldOptions};
 use engine::limits::{BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX};
 use exports::nbd::server::NbdLimits;
 
@@ -79,7 +80,7 @@ impl Granted {
         let world = RingWorld::new(WorldOptions {
             arena,
             ring: RingOptions::default(),
-            wait: Wait::Sleep,
+            completion: CompletionMode::Interrupt,
             peers: vec![mailbox.sender()],
             mailbox,
             port: (),

@@ -73,6 +73,7 @@ fn an_old_kernel_with_low_limits_and_a_user_without_rights() {
     machine.granted = Granted {
         ring: Ok(RingReport {
             mode: RingMode::Interrupting,
+            no_sqarray: false,
             registered_files: true,
             registered_memory: Err(12),
         }),

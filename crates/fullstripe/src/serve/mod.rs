@@ -7,6 +7,7 @@
 
 mod ending;
 pub mod events;
+mod memory;
 pub mod nbd;
 pub mod runtime;
 mod scratch;
@@ -25,9 +26,9 @@ use crate::container::probe::probe_all;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use drives::completion::CompletionMode;
 use drives::drive::Access;
 use drives::spec::parse_size;
-use drives::world::Wait;
 use ending::{LeftBehind, Signals};
 use engine::shard::Options;
 use events::Told;
@@ -73,9 +74,10 @@ pub struct ServeArgs {
     /// Memory for payload.
     #[arg(long, default_value = "128m", value_name = "SIZE")]
     memory: String,
-    /// What data threads do when idle: sleep, spin, or hybrid:MICROSECONDS.
-    #[arg(long, default_value = "sleep", value_name = "MODE", value_parser = parse_wait)]
-    wait: Wait,
+    /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
+    /// of polling before each sleep.
+    #[arg(long, default_value = "interrupt", value_name = "MODE")]
+    completion: CompletionMode,
     /// Start although members are missing that were never marked failed.
     #[arg(long)]
     degraded: bool,
@@ -103,22 +105,6 @@ pub struct ServeArgs {
     /// Print events and the ready line as JSON, one object a line.
     #[arg(long)]
     json: bool,
-}
-
-fn parse_wait(text: &str) -> Result<Wait, String> {
-    match text {
-        "sleep" => Ok(Wait::Sleep),
-        "spin" => Ok(Wait::Spin),
-        _ => {
-            let spin_us: Option<u64> = text.strip_prefix("hybrid:").and_then(|us| us.parse().ok());
-            let spin_us = spin_us.filter(|us| *us <= 1_000_000);
-            spin_us
-                .map(|us| Wait::Hybrid { spin_ns: us * 1000 })
-                .ok_or_else(|| {
-                    format!("\"{text}\" is no mode; write sleep, spin or hybrid:MICROSECONDS")
-                })
-        }
-    }
 }
 
 /// Serves until told to stop.
@@ -171,7 +157,7 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
     Ok(RunOptions {
         shards: args.shards,
         payload_bytes: payload_bytes as usize,
-        wait: args.wait,
+        completion: args.completion,
         engine: Options {
             member_deadline: seconds(args.deadline),
             rate_bytes_per_s: rate,

@@ -2,25 +2,26 @@
 //! ([`super::watch`]), and a handle through which the API orders things.
 
 use super::events::{Names, NotDone, Told, tell, tell_notice};
+use super::memory::{Memory, MemoryShare};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch::{self, Notice};
 use crate::container::Container;
 use crate::container::persist::{Identity, Persister};
 use anyhow::{Context, Result, anyhow, bail};
-use drives::arena::{Arena, ArenaOptions, Pool};
+use drives::arena::Pool;
+use drives::completion::CompletionMode;
 use drives::drive::Drive;
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::port::Port;
-use drives::ring::RingOptions;
-use drives::world::{RingWorld, Wait, WorldOptions};
+use drives::ring::{RingOptions, RingReport};
+use drives::world::{RingWorld, WorldOptions};
 use engine::control::message::{Command, Message, Refused};
 use engine::control::record::Record;
 use engine::event::Event;
-use engine::limits::BAND_BYTES_MAX;
 use engine::shard::{Engine, Options, Setup, Shard};
 use engine::stats::Stats;
-use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::units::{MemberId, Nanos, ShardId};
 use engine::world::World;
 use std::any::Any;
 use std::collections::HashMap;
@@ -37,8 +38,8 @@ pub struct RunOptions {
     pub shards: u8,
     /// Memory for payload in all.
     pub payload_bytes: usize,
-    /// What data threads do when there is nothing to do.
-    pub wait: Wait,
+    /// How data threads learn of completions.
+    pub completion: CompletionMode,
     /// The engine's.
     pub engine: Options,
 }
@@ -104,10 +105,12 @@ impl Runtime {
         let name = |probed: &crate::container::probe::Probed| DriveName {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
+            io_path: probed.drive.io_path(),
         };
         let names = container.members.iter().map(name).collect();
         let facts = Facts {
             shards,
+            completion: options.completion.to_string(),
             ..Facts::new(&container.persister, container.volume_names, names)
         };
         let drives = container
@@ -153,11 +156,15 @@ impl Runtime {
         })?;
         let runtime = Runtime { shared, threads };
         for _ in 0..shards {
-            if started.recv().is_err() {
-                return Err(runtime
-                    .join()
-                    .err()
-                    .unwrap_or_else(|| anyhow!("a data thread did not start")));
+            match started.recv() {
+                // They are all alike.
+                Ok(report) => lock(&runtime.shared.facts).ring = report.to_string(),
+                Err(_) => {
+                    return Err(runtime
+                        .join()
+                        .err()
+                        .unwrap_or_else(|| anyhow!("a data thread did not start")));
+                }
             }
         }
         Ok(runtime)
@@ -288,6 +295,7 @@ impl Shared {
         let name = DriveName {
             name: drive.name().to_owned(),
             serial: identity.serial.to_string(),
+            io_path: drive.io_path(),
         };
         lock(&self.persister).add_drive(identity);
         lock(&self.facts).drives.push(name);
@@ -324,56 +332,6 @@ impl Shared {
     }
 }
 
-/// Payload and scratch memory of all shards.
-struct Memory {
-    arena: Arc<Arena>,
-    scratch_bytes: usize,
-    shards: usize,
-}
-
-/// One shard's part.
-struct MemoryShare {
-    arena: Arc<Arena>,
-    zeros: Buffer,
-    scratch: (Buffer, u64),
-    pool: Pool,
-}
-
-impl Memory {
-    fn new(record: &Record, options: RunOptions) -> Result<Memory> {
-        let scratch_bytes = Setup::scratch_bytes_min(&record.volumes).max(16 << 20) as usize;
-        let shards = options.shards as usize;
-        let length_bytes = BAND_BYTES_MAX as usize + shards * scratch_bytes + options.payload_bytes;
-        let arena = Arena::new(ArenaOptions {
-            length_bytes,
-            prefault: true,
-            lock: true,
-        })?;
-        Ok(Memory {
-            arena,
-            scratch_bytes,
-            shards,
-        })
-    }
-
-    fn share(&self, shard: ShardId) -> MemoryShare {
-        let at = shard.0 as usize;
-        let scratch_from = BAND_BYTES_MAX as usize + at * self.scratch_bytes;
-        let payload_from = BAND_BYTES_MAX as usize + self.shards * self.scratch_bytes;
-        let payload = (self.arena.length_bytes() - payload_from) / self.shards;
-        let from = payload_from + at * payload;
-        MemoryShare {
-            arena: self.arena.clone(),
-            zeros: self.arena.start(),
-            scratch: (
-                Buffer(self.arena.start().0 + scratch_from as u64),
-                self.scratch_bytes as u64,
-            ),
-            pool: Pool::new(self.arena.clone(), from..from + payload),
-        }
-    }
-}
-
 struct ShardStart<P> {
     id: ShardId,
     options: RunOptions,
@@ -388,7 +346,7 @@ struct ShardStart<P> {
 fn run_shard<P: Port>(
     start: ShardStart<P>,
     shared: &Arc<Shared>,
-    ready: &Sender<()>,
+    ready: &Sender<RingReport>,
 ) -> Result<()> {
     // The kernel must not wait for this thread's I/O to get memory for this thread. Needs a privilege;
     // without it the array works all the same until memory is gone.
@@ -410,7 +368,7 @@ fn run_shard<P: Port>(
     let mut world = RingWorld::new(WorldOptions {
         arena,
         ring: RingOptions::default(),
-        wait: start.options.wait,
+        completion: start.options.completion,
         mailbox: start.mailbox,
         peers: shared.mail.clone(),
         port,
@@ -436,7 +394,7 @@ fn run_shard<P: Port>(
     };
     let now = world.now();
     let mut shard = Shard::new(Engine::new(setup, now), world);
-    let _ = ready.send(());
+    let _ = ready.send(shard.world.report());
     let mut published = Nanos(0);
     while !shared.quit.load(Ordering::Relaxed) {
         shard.turn_or_wait();

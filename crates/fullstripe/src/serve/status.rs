@@ -3,6 +3,7 @@
 
 use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
+use drives::drive::IoPath;
 use engine::control::record::{MemberState, Record, SyncKind};
 use engine::event::JobName;
 use engine::layout::Level;
@@ -32,6 +33,10 @@ pub struct Status {
     pub rate_bytes_per_s: u64,
     /// Shards (data threads).
     pub shards: u8,
+    /// How data threads learn of completed I/O: `interrupt`, `polling`, or `hybrid:` and microseconds.
+    pub completion: String,
+    /// What the kernel granted the data threads' rings.
+    pub ring: String,
     /// Process number.
     pub pid: u32,
     /// Work counters since start, summed over the shards.
@@ -51,6 +56,9 @@ pub struct MemberStatus {
     pub size_bytes: u64,
     /// `active`, `spare`, `failed` or `removed`.
     pub state: String,
+    /// How its I/O reaches the kernel: `ring`, `inline` (on the data thread) or `helpers` (on threads of
+    /// its own).
+    pub io_path: String,
 }
 
 /// A volume.
@@ -117,6 +125,8 @@ pub struct DriveName {
     pub name: String,
     /// Serial in the metadata.
     pub serial: String,
+    /// How its I/O reaches the kernel.
+    pub io_path: IoPath,
 }
 
 /// Everything that does not change while the array runs, and names.
@@ -134,6 +144,10 @@ pub struct Facts {
     pub exports: Vec<String>,
     /// Data threads.
     pub shards: u8,
+    /// How they learn of completions.
+    pub completion: String,
+    /// What the kernel granted their rings.
+    pub ring: String,
 }
 
 impl Facts {
@@ -168,6 +182,8 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
         exports: facts.exports.clone(),
         rate_bytes_per_s: snapshot.rate_bytes_per_s,
         shards: facts.shards,
+        completion: facts.completion.clone(),
+        ring: facts.ring.clone(),
         pid: std::process::id(),
         counters: stats
             .fields()
@@ -192,6 +208,7 @@ fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
                     MemberState::Failed => "failed",
                 }
                 .to_owned(),
+                io_path: drive.io_path.to_string(),
             }
         };
     record

@@ -83,7 +83,7 @@ fn a_port_asks_and_is_answered() {
         sent: 0,
         letters: Vec::new(),
     };
-    let mut world = world_with(port, Wait::Sleep);
+    let mut world = world_with(port, CompletionMode::Interrupt);
     let memory = world.ring.arena().start();
     world.port().memory = memory;
     let asking = std::thread::spawn(move || {
@@ -116,8 +116,11 @@ fn a_port_asks_and_is_answered() {
 
 #[test]
 fn a_letter_wakes_a_sleeper() {
-    for wait in [Wait::Sleep, Wait::Hybrid { spin_ns: 1000 }] {
-        let mut world = world_with((), wait);
+    for completion in [
+        CompletionMode::Interrupt,
+        CompletionMode::Hybrid { poll_ns: 1000 },
+    ] {
+        let mut world = world_with((), completion);
         for round in 0..5 {
             let sender = world.mailbox.sender();
             let thread = std::thread::spawn(move || {
@@ -142,8 +145,8 @@ fn a_letter_wakes_a_sleeper() {
 
 #[test]
 fn shards_talk_and_attach_by_mail() {
-    let mut first = world_with((), Wait::Sleep);
-    let mut second = world_with((), Wait::Sleep);
+    let mut first = world_with((), CompletionMode::Interrupt);
+    let mut second = world_with((), CompletionMode::Interrupt);
     first
         .peers
         .push(crate::world::Peer::new(second.mailbox.sender()));
@@ -190,8 +193,12 @@ fn shards_talk_and_attach_by_mail() {
 
 #[test]
 fn waiting_without_letters_ends_in_time() {
-    for wait in [Wait::Sleep, Wait::Spin, Wait::Hybrid { spin_ns: 5_000_000 }] {
-        let mut world = world_with((), wait);
+    for completion in [
+        CompletionMode::Interrupt,
+        CompletionMode::Polling,
+        CompletionMode::Hybrid { poll_ns: 5_000_000 },
+    ] {
+        let mut world = world_with((), completion);
         let begin = world.now();
         let until = begin.after(Nanos(10_000_000));
         while world.now() < until {

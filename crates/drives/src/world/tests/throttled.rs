@@ -3,9 +3,9 @@
 use super::*;
 
 /// A closed loop for half a second; I/Os per second.
-fn rate(text: &str, depth: u64, wait: Wait) -> f64 {
+fn rate(text: &str, depth: u64, completion: CompletionMode) -> f64 {
     let mut world = world([drive(text)]);
-    world.wait = wait;
+    world.completion = completion;
     let begin = Instant::now();
     (0..depth).for_each(|n| start(&mut world, n, (0, StepKind::Read, 0), &[(0, 4096)]));
     let mut done = 0;
@@ -29,10 +29,14 @@ fn rate(text: &str, depth: u64, wait: Wait) -> f64 {
 #[test]
 fn the_rate_is_about_what_was_asked() {
     // Loose, because the machine may be busy: never faster, and not absurdly slow.
-    for wait in [Wait::Sleep, Wait::Spin, Wait::Hybrid { spin_ns: 30_000 }] {
-        let got = rate("null:1g,read-iops=20k", 32, wait);
-        println!("{wait:?}: {got:.0} of 20000 reads per second");
-        assert!(got > 5_000.0 && got < 20_500.0, "{wait:?}: {got}");
+    for completion in [
+        CompletionMode::Interrupt,
+        CompletionMode::Polling,
+        CompletionMode::Hybrid { poll_ns: 30_000 },
+    ] {
+        let got = rate("null:1g,read-iops=20k", 32, completion);
+        println!("{completion:?}: {got:.0} of 20000 reads per second");
+        assert!(got > 5_000.0 && got < 20_500.0, "{completion:?}: {got}");
     }
 }
 

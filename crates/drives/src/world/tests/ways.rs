@@ -20,9 +20,9 @@ fn drive_by(folder: &Path, way: IoPath) -> (Arc<Drive>, File) {
 #[test]
 fn a_member_does_everything_whichever_way_its_io_goes() {
     for way in WAYS {
-        for wait in [Wait::Sleep, Wait::Spin] {
+        for completion in [CompletionMode::Interrupt, CompletionMode::Polling] {
             let folder = tempfile::tempdir().unwrap();
-            let mut world = world_with((), wait);
+            let mut world = world_with((), completion);
             world.attach(MemberId(0), drive_by(folder.path(), way).0);
             check_member(&mut world);
         }

@@ -13,7 +13,7 @@ use super::screen::Screen;
 use crate::bench::args::{Config, Workload};
 use crate::bench::measure;
 use anyhow::{Context, Result};
-use drives::world::Wait;
+use drives::completion::CompletionMode;
 use engine::layout::Level;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -231,7 +231,7 @@ impl Kind {
             failed: None,
             chunk_bytes: CHUNK_BYTES,
             time,
-            wait: Wait::Sleep,
+            completion: CompletionMode::Interrupt,
             overwrite: false,
         }
     }

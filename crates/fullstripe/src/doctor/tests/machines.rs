@@ -47,6 +47,7 @@ pub fn machine(root: &TempDir) -> Machine {
         granted: Granted {
             ring: Ok(RingReport {
                 mode: RingMode::Deferred,
+                no_sqarray: true,
                 registered_files: true,
                 registered_memory: Ok(()),
             }),

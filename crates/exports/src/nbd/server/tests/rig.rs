@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use drives::arena::{Arena, ArenaOptions, Pool};
+use drives::completion::CompletionMode;
 use drives::drive::{Access, Drive};
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::ring::RingOptions;
-use drives::world::{RingWorld, Wait, WorldOptions};
+use drives::world::{RingWorld, WorldOptions};
 use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 use engine::layout::{Geometry, Level};
 use engine::limits::BAND_BYTES_MAX;
@@ -191,7 +192,7 @@ impl Seat {
         let mut world = RingWorld::new(WorldOptions {
             arena: self.arena,
             ring: RingOptions::default(),
-            wait: Wait::Sleep,
+            completion: CompletionMode::Interrupt,
             mailbox: self.mailbox,
             peers: self.peers,
             port,
