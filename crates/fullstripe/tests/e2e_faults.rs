@@ -115,9 +115,21 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
         bed.create("data", level, &drives, &[]);
         let server = bed
             .serve(&drives)
-            .option(&["--deadline", "2", "--shards", "2"])
+            .option(&[
+                "--deadline",
+                "2",
+                "--shards",
+                "2",
+                "--completion",
+                "hybrid:20",
+            ])
             .start();
         assert!(server.words().contains("is on FUSE"), "{}", server.words());
+        assert_eq!(server.at_start["completion"], "hybrid:20");
+        assert_eq!(server.at_start["members"][0]["io_path"], "ring");
+        assert_eq!(server.at_start["members"][1]["io_path"], "helpers");
+        let ring = server.at_start["ring"].as_str().unwrap_or_default();
+        assert!(ring.starts_with("io_uring with"), "{ring}");
         server.wait_optimal(60);
         let mut ledger = ledger(&server, 50);
         ledger.fill(&mut server.client("data"));
