@@ -42,7 +42,7 @@ impl Engine {
             self.adopt_job(at, view.volumes[at].job);
             if self.volumes[at].view.stopping {
                 self.refuse_blocked(at);
-            } else if self.volumes[at].view.writes_allowed {
+            } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {
                 self.unblock(at);
             }
         }

@@ -179,7 +179,8 @@ impl Engine {
             if volume.view.stopping {
                 return self.refuse(index);
             }
-            if !volume.view.writes_allowed {
+            // A failed volume will never be allowed to: it answers with errors.
+            if !volume.view.writes_allowed && !volume.view.failed {
                 volume.blocked.push(index);
                 if !volume.intent_sent {
                     volume.intent_sent = true;

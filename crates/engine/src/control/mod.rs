@@ -271,16 +271,11 @@ impl Controller {
         if self.stale_view {
             self.publish();
         }
-        if self.options.read_only {
+        if self.options.read_only || self.writes_nothing() {
             self.updater.skip();
             return;
         }
-        // Spares carry a record of their own; it does not change.
-        let active = if self.writes_nothing() {
-            MemberSet::default()
-        } else {
-            self.record.active()
-        };
+        let active = self.recorders();
         if let Some(members) = self.updater.run(&mut self.record, active, now) {
             self.persist(members);
         }
@@ -290,6 +285,11 @@ impl Controller {
     /// trace.
     fn writes_nothing(&self) -> bool {
         self.record.volumes.iter().all(|volume| volume.read_only)
+    }
+
+    /// Who carries the record. Spares have one of their own; it does not change.
+    fn recorders(&self) -> MemberSet {
+        MemberSet(self.record.active().0 & !self.failed.0)
     }
 
     fn persist(&mut self, members: MemberSet) {
@@ -309,7 +309,11 @@ impl Controller {
         if let Err(error) = result {
             self.member_failed(member, error.class, error.errno);
         }
-        if let Some(next) = self.updater.answered(member, now) {
+        let next = match result {
+            Ok(()) => self.updater.answered(member, now),
+            Err(_) => self.updater.lost(member, now),
+        };
+        if let Some(next) = next {
             self.persist(next);
         }
     }
@@ -324,7 +328,8 @@ impl Controller {
                 marks.is_settled() || (stays_dirty && marks.is_at_rest())
             });
         let drained = !self.stale_view && self.all_confirmed(self.epoch) && self.flush.is_none();
-        if self.stopping && !self.stopped && settled && drained && self.is_durable() {
+        let recorded = self.is_durable() || self.recorders().is_empty();
+        if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
             self.event(Event::Stopped);
         }

@@ -12,6 +12,8 @@ struct Update {
     version: u64,
     waiting: MemberSet,
     rest: MemberSet,
+    /// Some member has it durably.
+    reached: bool,
     since: Nanos,
 }
 
@@ -60,7 +62,7 @@ impl Updater {
 
     /// Starts the next update if one is wanted and none is under way: returns whom to write first.
     pub fn run(&mut self, record: &mut Record, live: MemberSet, now: Nanos) -> Option<MemberSet> {
-        if self.update.is_some() || self.durable == self.version {
+        if self.update.is_some() || self.durable == self.version || live.is_empty() {
             return None;
         }
         record.generation += 1;
@@ -72,22 +74,26 @@ impl Updater {
             version: self.version,
             waiting: first,
             rest,
+            reached: false,
             since: now,
         });
-        self.settle(now).or(Some(first))
+        Some(first)
     }
 
-    /// A member has answered, or will never answer: returns whom to write next.
+    /// A member has its part durably: returns whom to write next.
     pub fn answered(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
         let update = self.update.as_mut()?;
+        update.reached |= update.waiting.has(member);
         update.waiting.remove(member);
         self.settle(now)
     }
 
-    /// A member is not written to any more.
+    /// A member will never answer, and is not written to any more: returns whom to write next.
     pub fn lost(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
-        self.update.as_mut()?.rest.remove(member);
-        self.answered(member, now)
+        let update = self.update.as_mut()?;
+        update.rest.remove(member);
+        update.waiting.remove(member);
+        self.settle(now)
     }
 
     fn settle(&mut self, now: Nanos) -> Option<MemberSet> {
@@ -100,7 +106,10 @@ impl Updater {
             update.since = now;
             return Some(update.waiting);
         }
-        self.durable = update.version;
+        // What nobody has is not durable, though there is nobody left to wait for.
+        if update.reached {
+            self.durable = update.version;
+        }
         self.update = None;
         None
     }
@@ -178,6 +187,24 @@ mod tests {
         assert_eq!(updater.lost(MemberId(1), Nanos(0)), None);
         assert_eq!(updater.answered(MemberId(0), Nanos(0)), None);
         assert!(updater.is_durable());
+    }
+
+    #[test]
+    fn what_no_member_has_is_not_durable() {
+        let mut updater = Updater::new(record());
+        let version = updater.changed();
+        let mut record = record();
+        updater.run(&mut record, MemberSet(0b1), Nanos(0)).unwrap();
+        assert_eq!(updater.lost(MemberId(0), Nanos(0)), None);
+        assert!(!updater.has(version) && !updater.is_durable());
+        assert_eq!(updater.run(&mut record, MemberSet(0), Nanos(0)), None);
+        assert!(
+            updater
+                .run(&mut record, MemberSet(0b10), Nanos(0))
+                .is_some()
+        );
+        updater.answered(MemberId(1), Nanos(0));
+        assert!(updater.has(version));
     }
 
     #[test]
