@@ -1,0 +1,94 @@
+//! The fault budget: what an array has to survive in which state. One table; whatever a history wants
+//! beyond it is left out in [`Mode::Survivable`](crate::history::Mode::Survivable).
+//!
+//! | state of a volume | members that may be lost or unreadable besides | process crash, power cut |
+//! |---|---|---|
+//! | RAID 0 | 0 | yes |
+//! | RAID 1, RAID 10, in sync | all but one of each mirror | yes |
+//! | RAID 5, in sync | 1 | yes |
+//! | any, initial sync or resync under way | 0 | yes |
+//! | any, rebuilding | 0 where the rebuild reads; its target may be lost | as degraded |
+//! | RAID 5, degraded or about to be, clean | 0 | yes |
+//! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: it would be refused |
+//! | any, a metadata update under way | - | yes, but no drive may be meddled with then |
+//!
+//! A member counts as lost from the moment when something may make the array drop it, whether or not the
+//! array knows.
+
+use engine::control::record::{Record, SyncKind, VolumeRecord};
+use engine::layout::Level;
+use engine::units::{MemberId, Slot, SlotSet};
+
+/// What the budget looks at.
+pub struct State<'a> {
+    /// What the array wants its metadata to say.
+    pub record: &'a Record,
+    /// By member: it may be dropped, or cannot be read somewhere.
+    pub suspect: &'a [bool],
+    /// No update of the metadata is under way.
+    pub is_durable: bool,
+}
+
+impl State<'_> {
+    fn is_suspect(&self, member: MemberId) -> bool {
+        self.suspect
+            .get(member.0 as usize)
+            .copied()
+            .unwrap_or(false)
+    }
+
+    /// Slots with a drive that is current and will stay.
+    fn sure_slots(&self, volume: &VolumeRecord, without: Option<MemberId>) -> SlotSet {
+        let sure = |slot: &Slot| {
+            volume.slots[slot.0 as usize]
+                .member
+                .is_some_and(|member| !self.is_suspect(member) && Some(member) != without)
+        };
+        volume
+            .current_slots()
+            .iter()
+            .filter(sure)
+            .fold(SlotSet(0), SlotSet::with)
+    }
+
+    /// Whether a member may be lost, or become unreadable in part.
+    #[must_use]
+    pub fn may_lose(&self, member: MemberId) -> bool {
+        self.record.volumes.iter().all(|volume| {
+            let Some(slot) = volume.slot_of(member) else {
+                return true;
+            };
+            if !volume.slots[slot.0 as usize].current {
+                return true;
+            }
+            let unsynced = volume
+                .sync
+                .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
+            let left = self.sure_slots(volume, Some(member));
+            !unsynced && !volume.then_resync && volume.geometry.survives(left)
+        })
+    }
+
+    /// Whether the process may end without warning.
+    #[must_use]
+    pub fn may_crash(&self) -> bool {
+        self.record.volumes.iter().all(|volume| {
+            let sure = self.sure_slots(volume, None);
+            let whole = sure.count() == u32::from(volume.geometry.members);
+            let parity_doubtful = volume.geometry.level == Level::Raid5 && volume.dirty;
+            volume.geometry.survives(sure) && (whole || !parity_doubtful)
+        })
+    }
+
+    /// Whether drives may be meddled with while the array does not run, after it was stopped in order
+    /// or not.
+    #[must_use]
+    pub fn may_meddle(&self, member: MemberId, stopped: bool) -> bool {
+        let doubtful = |volume: &VolumeRecord| {
+            let stays_dirty = volume.then_resync || volume.sync.is_some();
+            volume.geometry.level == Level::Raid5 && (stays_dirty || (volume.dirty && !stopped))
+        };
+        let volumes = &self.record.volumes;
+        self.is_durable && self.may_lose(member) && !volumes.iter().any(doubtful)
+    }
+}

@@ -1,0 +1,165 @@
+//! Many seeds, on several threads. A history runs on one thread and knows of no other, so what comes out
+//! does not depend on how many there are.
+
+use crate::history::draw::Wish;
+use crate::history::{History, Mode};
+use crate::random::mix;
+use crate::run::{Counts, Failure, Outcome, run};
+use crate::shrink::shrink;
+use engine::layout::Level;
+use std::cell::Cell;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Failures that are shrunk; the others are only named.
+const SHRUNK_MAX: usize = 3;
+/// Failures after which no more seeds are begun.
+const FAILURES_MAX: usize = 100;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The seeds.
+    pub seeds: Range<u64>,
+    /// Only arrays of this level.
+    pub level: Option<Level>,
+    /// Only histories of this mode; otherwise the seed decides.
+    pub mode: Option<Mode>,
+    /// Threads.
+    pub jobs: usize,
+    /// Run each seed twice and compare.
+    pub twice: bool,
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct FailedSeed {
+    /// The seed.
+    pub seed: u64,
+    /// Its mode.
+    pub mode: Mode,
+    /// What went wrong.
+    pub failure: Failure,
+    /// The smallest history found that fails so, and the end of its log.
+    pub shrunk: Option<(History, Vec<String>)>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Histories run, a repetition not counted.
+    pub histories: u64,
+    /// Hash of all event logs.
+    pub hash: u64,
+    /// What was done how often.
+    pub counts: Counts,
+    /// Seeds that failed, in order.
+    pub failures: Vec<FailedSeed>,
+}
+
+thread_local! {
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The seed that this thread runs, for whoever reports a panic.
+#[must_use]
+pub fn current_seed() -> Option<u64> {
+    SEED.get()
+}
+
+impl Campaign {
+    /// The history of a seed.
+    #[must_use]
+    pub fn history(&self, seed: u64) -> History {
+        let mode = self.mode.unwrap_or(match mix(seed) % 8 {
+            0 => Mode::Calm,
+            1 | 2 => Mode::Beyond,
+            _ => Mode::Survivable,
+        });
+        let level = self.level;
+        History::draw(seed, Wish { level, mode })
+    }
+
+    /// Runs all seeds; `progress` hears how many have been run.
+    pub fn run(&self, progress: impl Fn(u64) + Sync) -> Summary {
+        let next = AtomicU64::new(self.seeds.start);
+        let summary = Mutex::new(Summary::default());
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.seeds.end || full(&summary) {
+                            return;
+                        }
+                        self.one(seed, &summary, &progress);
+                    }
+                });
+            }
+        });
+        let mut summary = lock(&summary).clone();
+        summary.failures.sort_by_key(|failed| failed.seed);
+        for failed in summary.failures.iter_mut().take(SHRUNK_MAX) {
+            if !matches!(failed.failure, Failure::Panicked(_)) {
+                let small = shrink(&self.history(failed.seed), &failed.failure);
+                let log = run(&small, true).log;
+                failed.shrunk = Some((small, log));
+            }
+        }
+        summary
+    }
+
+    fn one(&self, seed: u64, summary: &Mutex<Summary>, progress: &impl Fn(u64)) {
+        SEED.set(Some(seed));
+        let history = self.history(seed);
+        let mut outcome = guarded(&history);
+        if self.twice && outcome.failure.is_none() && guarded(&history).hash != outcome.hash {
+            let text = "a second run took another course".to_owned();
+            outcome.failure = Some(Failure::Unrepeatable(text));
+        }
+        SEED.set(None);
+        let mut summary = lock(summary);
+        summary.histories += 1;
+        summary.counts.add(&outcome.counts);
+        // A sum does not depend on the order in which threads come.
+        summary.hash = summary.hash.wrapping_add(mix(outcome.hash ^ mix(seed)));
+        if let Some(failure) = outcome.failure {
+            summary.failures.push(FailedSeed {
+                seed,
+                mode: history.mode,
+                failure,
+                shrunk: None,
+            });
+        }
+        progress(summary.histories);
+    }
+}
+
+fn full(summary: &Mutex<Summary>) -> bool {
+    lock(summary).failures.len() >= FAILURES_MAX
+}
+
+fn lock(summary: &Mutex<Summary>) -> std::sync::MutexGuard<'_, Summary> {
+    summary
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Runs a history; a broken assertion of the engine is a failure like others.
+fn guarded(history: &History) -> Outcome {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(history, false)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Outcome {
+            hash: 0,
+            failure: Some(Failure::Panicked(text.unwrap_or_default())),
+            counts: Counts::default(),
+            log: Vec::new(),
+        }
+    })
+}

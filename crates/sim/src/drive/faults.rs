@@ -1,0 +1,205 @@
+//! What goes wrong on a drive: the second of its two plug-ins. It knows nothing of time but the hour.
+//!
+//! A drive without faults is [`Faults::default`].
+
+use engine::plan::StepKind;
+use std::collections::BTreeSet;
+
+/// Which commands a fault waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Reads.
+    Reads,
+    /// Writes of any kind.
+    Writes,
+    /// Flushes.
+    Flushes,
+}
+
+impl Target {
+    fn matches(self, kind: StepKind) -> bool {
+        match kind {
+            StepKind::Read => self == Target::Reads,
+            StepKind::Flush => self == Target::Flushes,
+            _ => self == Target::Writes,
+        }
+    }
+}
+
+/// What happens to a command that an armed fault waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misdeed {
+    /// It fails with this errno; a write may have been carried out in part.
+    Fail(i32),
+    /// It is answered as done and was not: a lost write, a dropped flush.
+    Lose,
+    /// A write is carried out this many bytes further on, and answered as done.
+    Misdirect(u64),
+}
+
+/// What becomes of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is carried out.
+    Done,
+    /// Something else happens.
+    Misdeed(Misdeed),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    target: Target,
+    misdeed: Misdeed,
+    left: u32,
+}
+
+/// ENODEV: the drive is not there.
+pub const GONE: i32 = 19;
+/// EIO: the drive cannot read or write this place.
+pub const MEDIA: i32 = 5;
+
+/// The faults of one drive.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    armed: Vec<Armed>,
+    /// First bytes of sectors that cannot be read until they are written.
+    bad: BTreeSet<u64>,
+    /// Nothing is answered before this.
+    hung_until_ns: u64,
+    /// Commands take longer until this, by this factor.
+    slow: (u64, u64),
+    /// The drive does not answer at all: it is out of the machine.
+    pub gone: bool,
+    /// The drive has dropped a flush or write: nothing that it holds can be relied on.
+    pub lied: bool,
+}
+
+impl Faults {
+    /// Lets the next `count` commands of a kind go wrong.
+    pub fn arm(&mut self, target: Target, misdeed: Misdeed, count: u32) {
+        self.armed.push(Armed {
+            target,
+            misdeed,
+            left: count,
+        });
+    }
+
+    /// Makes sectors unreadable until they are written.
+    pub fn spoil(&mut self, offset_bytes: u64, length_bytes: u64) {
+        let sectors = (offset_bytes..offset_bytes + length_bytes).step_by(512);
+        self.bad.extend(sectors);
+    }
+
+    /// Answers nothing for a while.
+    pub fn hang(&mut self, until_ns: u64) {
+        self.hung_until_ns = until_ns;
+    }
+
+    /// Takes `factor` times as long for a while.
+    pub fn slow_down(&mut self, factor: u64, until_ns: u64) {
+        self.slow = (factor, until_ns);
+    }
+
+    /// Whether some sector cannot be read.
+    #[must_use]
+    pub fn has_bad_sectors(&self) -> bool {
+        !self.bad.is_empty()
+    }
+
+    /// Whether a fault still waits for its command.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        !self.armed.is_empty()
+    }
+
+    /// When answers are given again, if none are now.
+    #[must_use]
+    pub fn hung_until_ns(&self, now_ns: u64) -> Option<u64> {
+        (self.hung_until_ns > now_ns && !self.gone).then_some(self.hung_until_ns)
+    }
+
+    /// The end of a command that would end at `finish_ns`, for a drive that is slow now.
+    #[must_use]
+    pub fn delayed_ns(&self, now_ns: u64, finish_ns: u64) -> u64 {
+        let (factor, until_ns) = self.slow;
+        if now_ns < until_ns {
+            now_ns + (finish_ns - now_ns) * factor
+        } else {
+            finish_ns
+        }
+    }
+
+    /// Nothing more goes wrong by itself; what is unreadable stays so, and who is out stays out.
+    pub fn calm(&mut self) {
+        self.armed.clear();
+        self.hung_until_ns = 0;
+        self.slow = (1, 0);
+    }
+
+    /// What becomes of a command at the moment when it would be carried out.
+    pub fn verdict(&mut self, kind: StepKind, offset_bytes: u64, length_bytes: u64) -> Verdict {
+        if self.gone {
+            return Verdict::Misdeed(Misdeed::Fail(GONE));
+        }
+        let waits = |armed: &&mut Armed| armed.target.matches(kind);
+        if let Some(armed) = self.armed.iter_mut().find(waits) {
+            armed.left -= 1;
+            let misdeed = armed.misdeed;
+            self.armed.retain(|armed| armed.left > 0);
+            self.lied |= !matches!(misdeed, Misdeed::Fail(_));
+            return Verdict::Misdeed(misdeed);
+        }
+        let range = offset_bytes..offset_bytes + length_bytes;
+        match kind {
+            StepKind::Read if self.bad.range(range.clone()).next().is_some() => {
+                return Verdict::Misdeed(Misdeed::Fail(MEDIA));
+            }
+            StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard
+                if !self.bad.is_empty() =>
+            {
+                self.bad.retain(|sector| !range.contains(sector));
+            }
+            _ => {}
+        }
+        Verdict::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: StepKind = StepKind::Write { fua: false };
+    const EIO: Verdict = Verdict::Misdeed(Misdeed::Fail(MEDIA));
+
+    #[test]
+    fn a_bad_sector_is_healed_by_writing_it() {
+        let mut faults = Faults::default();
+        faults.spoil(1024, 1024);
+        assert_eq!(faults.verdict(StepKind::Read, 0, 1024), Verdict::Done);
+        assert_eq!(faults.verdict(StepKind::Read, 0, 1536), EIO);
+        assert_eq!(faults.verdict(WRITE, 1024, 512), Verdict::Done);
+        assert_eq!(faults.verdict(StepKind::Read, 1024, 512), Verdict::Done);
+        assert_eq!(faults.verdict(StepKind::Read, 1024, 1024), EIO);
+        assert!(faults.has_bad_sectors());
+    }
+
+    #[test]
+    fn an_armed_fault_waits_for_its_kind_and_is_used_up() {
+        let mut faults = Faults::default();
+        faults.arm(Target::Writes, Misdeed::Fail(MEDIA), 2);
+        assert_eq!(faults.verdict(StepKind::Flush, 0, 0), Verdict::Done);
+        assert_eq!(faults.verdict(WRITE, 0, 512), EIO);
+        assert_eq!(faults.verdict(StepKind::Discard, 0, 512), EIO);
+        assert_eq!(faults.verdict(WRITE, 0, 512), Verdict::Done);
+        assert!(!faults.is_armed() && !faults.lied);
+    }
+
+    #[test]
+    fn a_slow_drive_takes_longer_for_a_while() {
+        let mut faults = Faults::default();
+        faults.slow_down(10, 1000);
+        assert_eq!(faults.delayed_ns(500, 600), 1500);
+        assert_eq!(faults.delayed_ns(1000, 1100), 1100);
+    }
+}

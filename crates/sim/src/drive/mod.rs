@@ -1,0 +1,181 @@
+//! A member drive in virtual time: real sectors behind a volatile write cache, with two separate
+//! plug-ins, [`timing`] (how long) and [`faults`] (what goes wrong).
+
+pub mod cache;
+pub mod faults;
+pub mod store;
+pub mod timing;
+
+use crate::random::Stream;
+use cache::{Cache, Survival};
+use engine::plan::StepKind;
+use faults::{Faults, Misdeed, Verdict};
+use store::{SECTOR_BYTES, Store};
+use timing::Timing;
+
+/// A drive. See the module's prose.
+pub struct Drive {
+    /// What it says it is called.
+    pub serial: String,
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Acknowledged writes may be lost with the power until they are flushed.
+    pub volatile_cache: bool,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// How long commands take.
+    pub timing: Box<dyn Timing>,
+    store: Store,
+    cache: Cache,
+    random: Stream,
+}
+
+/// The error of a command.
+pub type Errno = i32;
+
+impl Drive {
+    /// A drive with `store` on it.
+    #[must_use]
+    pub fn new(
+        serial: String,
+        (size_bytes, store): (u64, Store),
+        volatile_cache: bool,
+        timing: Box<dyn Timing>,
+        random: Stream,
+    ) -> Drive {
+        Drive {
+            serial,
+            size_bytes,
+            volatile_cache,
+            faults: Faults::default(),
+            timing,
+            store,
+            cache: Cache::default(),
+            random,
+        }
+    }
+
+    /// When a command started now will end, hangs not counted.
+    pub fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64 {
+        let finish_ns = self.timing.finish_ns(now_ns, kind, length_bytes);
+        self.faults.delayed_ns(now_ns, finish_ns)
+    }
+
+    /// How far the cache has been filled: a flush that starts now covers this much.
+    #[must_use]
+    pub fn cache_position(&self) -> u64 {
+        self.cache.position()
+    }
+
+    /// Carries out a command, or what a fault makes of it. `bytes` is the payload of a write and
+    /// receives that of a read; `position` is [`Drive::cache_position`] at the start of a flush.
+    ///
+    /// # Errors
+    /// The number that the operating system would give.
+    pub fn carry_out(
+        &mut self,
+        kind: StepKind,
+        (offset_bytes, length_bytes): (u64, u64),
+        bytes: &mut [u8],
+        position: u64,
+    ) -> Result<(), Errno> {
+        assert!(
+            offset_bytes + length_bytes <= self.size_bytes,
+            "a command past the end of drive {}",
+            self.serial
+        );
+        let offset_bytes = match self.faults.verdict(kind, offset_bytes, length_bytes) {
+            Verdict::Done => offset_bytes,
+            Verdict::Misdeed(Misdeed::Fail(errno)) => {
+                if matches!(kind, StepKind::Write { .. }) && !self.faults.gone {
+                    self.write_partly(offset_bytes, bytes);
+                }
+                return Err(errno);
+            }
+            Verdict::Misdeed(Misdeed::Lose) => return Ok(()),
+            Verdict::Misdeed(Misdeed::Misdirect(by)) => {
+                (offset_bytes + by) % (self.size_bytes - length_bytes)
+            }
+        };
+        match kind {
+            StepKind::Read => self.store.read(offset_bytes, bytes),
+            StepKind::Write { fua } => self.write(offset_bytes, bytes, fua),
+            StepKind::Zero { .. } | StepKind::Discard => {
+                let zeros = vec![0; length_bytes as usize];
+                self.write(offset_bytes, &zeros, false);
+            }
+            StepKind::Flush => self.cache.flushed(position),
+            StepKind::Log { .. } | StepKind::Xor { .. } | StepKind::Compare => {}
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8], fua: bool) {
+        if self.volatile_cache {
+            self.cache.note(&self.store, offset_bytes, bytes.len());
+        }
+        self.store.write(offset_bytes, bytes);
+        if fua && self.volatile_cache {
+            self.cache.written_through(offset_bytes, bytes.len());
+        }
+    }
+
+    /// Any sectors of a write that did not end well.
+    pub fn write_partly(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        let how = self.random.below(4);
+        for (at, sector) in bytes.chunks(SECTOR_BYTES as usize).enumerate() {
+            if how == 0 || (how > 1 && self.random.chance(1, 2)) {
+                self.write(offset_bytes + at as u64 * SECTOR_BYTES, sector, false);
+            }
+        }
+    }
+
+    /// The power goes: what was not flushed survives in part.
+    pub fn lose_power(&mut self) {
+        let survival = self.random.pick(&[
+            Survival::All,
+            Survival::Nothing,
+            Survival::Some,
+            Survival::Some,
+        ]);
+        self.cache.lose(&mut self.store, survival, &mut self.random);
+    }
+
+    /// Reads outside of virtual time, as at the start of a process. Fails like a command.
+    ///
+    /// # Errors
+    /// As [`Drive::carry_out`].
+    pub fn read_now(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; length_bytes];
+        let range = (offset_bytes, length_bytes as u64);
+        self.carry_out(StepKind::Read, range, &mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    /// Writes outside of virtual time, into the cache.
+    ///
+    /// # Errors
+    /// As [`Drive::carry_out`].
+    pub fn write_now(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let mut bytes = bytes.to_vec();
+        let range = (offset_bytes, bytes.len() as u64);
+        self.carry_out(StepKind::Write { fua: false }, range, &mut bytes, 0)
+    }
+
+    /// What the drive holds, whatever its faults; for the judge, not for the array.
+    pub fn inspect(&self, offset_bytes: u64, into: &mut [u8]) {
+        self.store.read(offset_bytes, into);
+    }
+
+    /// Changes what the drive holds, whatever its faults and durably; for faults, not for the array.
+    pub fn tamper(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        self.store.write(offset_bytes, bytes);
+        self.cache.written_through(offset_bytes, bytes.len());
+    }
+
+    /// Replaces all that the drive holds.
+    pub fn replace_content(&mut self, store: Store) {
+        self.store = store;
+        self.cache = Cache::default();
+    }
+}

@@ -1,0 +1,117 @@
+//! What lies on a drive: sectors in pages that exist only where something was written.
+
+use crate::random::mix;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// Bytes of a sector, the grain at which power cuts tear.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A page's content.
+pub type Page = [u8; PAGE_BYTES as usize];
+
+/// See the module's prose.
+#[derive(Clone)]
+pub struct Store {
+    pages: Vec<Option<Box<Page>>>,
+    /// Pages that nobody has written hold what an earlier owner left, a function of this; or zeros.
+    left_over: Option<u64>,
+}
+
+impl Store {
+    /// A drive of `size_bytes`, with zeros or with an earlier owner's bytes.
+    #[must_use]
+    pub fn new(size_bytes: u64, left_over: Option<u64>) -> Store {
+        Store {
+            pages: vec![None; size_bytes.div_ceil(PAGE_BYTES) as usize],
+            left_over,
+        }
+    }
+
+    fn fresh(left_over: Option<u64>, page: usize) -> Box<Page> {
+        let mut bytes = Box::new([0; PAGE_BYTES as usize]);
+        if let Some(key) = left_over {
+            for (word, to) in bytes.chunks_exact_mut(8).enumerate() {
+                let value = mix(key ^ mix((page << 10 | word) as u64));
+                to.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// A page, to be looked at.
+    #[must_use]
+    pub fn page(&self, page: usize) -> Box<Page> {
+        match &self.pages[page] {
+            Some(bytes) => bytes.clone(),
+            None => Store::fresh(self.left_over, page),
+        }
+    }
+
+    /// A page, to be changed.
+    pub fn page_mut(&mut self, page: usize) -> &mut Page {
+        let left_over = self.left_over;
+        self.pages[page].get_or_insert_with(|| Store::fresh(left_over, page))
+    }
+
+    /// Copies what lies from `offset_bytes` on.
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) {
+        for (page, within, range) in pieces(offset_bytes, into.len()) {
+            let to = &mut into[range.clone()];
+            match (&self.pages[page], self.left_over) {
+                (Some(bytes), _) => to.copy_from_slice(&bytes[within..within + range.len()]),
+                (None, None) => to.fill(0),
+                (None, key) => {
+                    let bytes = Store::fresh(key, page);
+                    to.copy_from_slice(&bytes[within..within + range.len()]);
+                }
+            }
+        }
+    }
+
+    /// Replaces what lies from `offset_bytes` on.
+    pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        for (page, within, range) in pieces(offset_bytes, bytes.len()) {
+            let length = range.len();
+            self.page_mut(page)[within..within + length].copy_from_slice(&bytes[range]);
+        }
+    }
+}
+
+/// Cuts a range at page borders: page, offset in it, range of the whole.
+pub fn pieces(
+    offset_bytes: u64,
+    length: usize,
+) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        (done < length).then(|| {
+            let at = offset_bytes + done as u64;
+            let within = (at % PAGE_BYTES) as usize;
+            let count = (PAGE_BYTES as usize - within).min(length - done);
+            let range = done..done + count;
+            done += count;
+            ((at / PAGE_BYTES) as usize, within, range)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_the_rest_is_left_over() {
+        for left_over in [None, Some(9)] {
+            let mut store = Store::new(5 * PAGE_BYTES, left_over);
+            let mut model = vec![0; 5 * PAGE_BYTES as usize];
+            store.read(0, &mut model);
+            assert_eq!(model.iter().all(|&byte| byte == 0), left_over.is_none());
+            store.write(4000, &[7; 5000]);
+            model[4000..9000].fill(7);
+            let mut got = vec![1; model.len()];
+            store.read(0, &mut got);
+            assert!(got == model);
+        }
+    }
+}

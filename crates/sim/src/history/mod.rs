@@ -1,0 +1,228 @@
+//! A history as data: the array, and what clients, operators, drives and the power do to it, and when.
+//!
+//! A seed draws it ([`draw`]); leaving parts of it out leaves a history, so failures can be shrunk.
+
+pub mod draw;
+
+use crate::drive::faults::Target;
+use engine::layout::Level;
+use engine::request::Operation;
+
+/// What the faults of a history may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Mode {
+    /// Nothing goes wrong.
+    Calm,
+    /// What the array has to survive without any loss: see [`crate::budget`].
+    Survivable,
+    /// Anything: errors are allowed, wrong bytes are not.
+    Beyond,
+}
+
+/// One volume of the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VolumeShape {
+    /// RAID level.
+    pub level: Level,
+    /// Strip; ignored for RAID 1.
+    pub chunk_bytes: u32,
+    /// Bytes on each member.
+    pub component_bytes: u64,
+    /// The members agreed when the volume was made; otherwise redundancy has to be established first.
+    pub born_in_sync: bool,
+}
+
+/// The array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topology {
+    /// Members.
+    pub members: u8,
+    /// Volumes on them.
+    pub volumes: Vec<VolumeShape>,
+    /// Shards of the process.
+    pub shards: u8,
+    /// By member: whether it has a volatile cache.
+    pub volatile: Vec<bool>,
+    /// The drives hold what an earlier owner left.
+    pub left_over: bool,
+    /// Spares at the beginning.
+    pub spares: u8,
+    /// The engine's deadline for members.
+    pub deadline_ns: u64,
+    /// A volume without writes for this long is marked clean.
+    pub clean_after_ns: u64,
+    /// Limit of background work; 0 is unlimited.
+    pub rate_bytes_per_s: u64,
+    /// Shortest time of a command.
+    pub latency_ns: u64,
+    /// Longest random addition.
+    pub spread_ns: u64,
+}
+
+/// What is done to drives while the array is not running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meddling {
+    /// Drives that had dropped out are back, with what they held.
+    Return,
+    /// The drive in this bay is empty, though it says the same serial.
+    Blank(usize),
+    /// Another drive was put into this bay, with somebody else's bytes.
+    Foreign(usize),
+    /// The drive in this bay is not there.
+    Absent(usize),
+    /// The metadata of the drive in this bay is torn.
+    Torn(usize),
+    /// The metadata of the drive in this bay is what it was this many updates ago.
+    Old(usize, u8),
+}
+
+/// How the array's process ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outage {
+    /// The power is cut.
+    PowerCut,
+    /// The process crashes.
+    Crash,
+    /// It is stopped in order.
+    Stop,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The next commands of a kind fail with this errno.
+    Errors(usize, Target, i32, u32),
+    /// Sectors cannot be read: bay, first byte, bytes.
+    BadSectors(usize, u64, u64),
+    /// A drive answers nothing for a while: bay, nanoseconds.
+    Hang(usize, u64),
+    /// A drive is slow for a while: bay, factor, nanoseconds.
+    Slow(usize, u64, u64),
+    /// A drive drops out.
+    DropOut(usize),
+    /// The process ends and is started again; in between somebody meddles with the drives.
+    Outage(Outage, Vec<Meddling>),
+}
+
+/// What an operator orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Stop using the drive in this bay.
+    Fail(usize),
+    /// A fresh drive becomes a spare.
+    AddSpare,
+    /// Compare everything; correct what does not match.
+    Scrub {
+        /// The volume.
+        volume: u8,
+        /// Correct.
+        repair: bool,
+    },
+    /// Copy a slot to a fresh drive while it serves.
+    Replace {
+        /// The volume.
+        volume: u8,
+        /// The slot.
+        slot: u8,
+    },
+    /// Limit background work.
+    Rate(u64),
+}
+
+/// A client's request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Which client: it always asks the same shard.
+    pub connection: u8,
+    /// The volume.
+    pub volume: u8,
+    /// What.
+    pub operation: Operation,
+    /// Durable before it is acknowledged.
+    pub fua: bool,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length.
+    pub length_bytes: u32,
+}
+
+/// Something that is done to the array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// A client asks.
+    Ask(Ask),
+    /// Something goes wrong.
+    Fault(Fault),
+    /// An operator orders.
+    Order(Order),
+}
+
+/// An act and its time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Action {
+    /// Not before.
+    pub at_ns: u64,
+    /// What. Requests are numbered by their place in the drawn history.
+    pub act: Act,
+    /// The number of a request, unique in the history.
+    pub number: u32,
+}
+
+/// See the module's prose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct History {
+    /// Draws latencies, message delays and the fate of what is in flight.
+    pub seed: u64,
+    /// What faults may do.
+    pub mode: Mode,
+    /// The array.
+    pub topology: Topology,
+    /// What happens, in order of time.
+    pub actions: Vec<Action>,
+}
+
+impl Topology {
+    /// Members that hold data of a volume.
+    #[must_use]
+    pub fn data_members(&self, volume: u8) -> u64 {
+        let members = u64::from(self.members);
+        match self.volumes[volume as usize].level {
+            Level::Raid0 => members,
+            Level::Raid1 => 1,
+            Level::Raid10 => members / 2,
+            Level::Raid5 => members - 1,
+        }
+    }
+
+    /// Bytes of a volume.
+    #[must_use]
+    pub fn size_bytes(&self, volume: u8) -> u64 {
+        self.volumes[volume as usize].component_bytes * self.data_members(volume)
+    }
+
+    /// First byte and bytes of a volume on each member.
+    #[must_use]
+    pub fn extent(&self, volume: u8) -> (u64, u64) {
+        let before = &self.volumes[..volume as usize];
+        let start = before
+            .iter()
+            .map(|volume| (volume.component_bytes + LOG_BYTES).next_multiple_of(4096))
+            .sum();
+        (start, self.volumes[volume as usize].component_bytes)
+    }
+
+    /// Bytes of each drive: room for everything, and the end that the format reserves.
+    #[must_use]
+    pub fn drive_bytes(&self) -> u64 {
+        let data: u64 = self
+            .volumes
+            .iter()
+            .map(|volume| volume.component_bytes.next_multiple_of(1 << 20))
+            .sum();
+        // Gaps between volumes are 4 MiB where the format lays them out.
+        data + self.volumes.len() as u64 * (4 << 20) + (6 << 20)
+    }
+}
+
+/// What the format keeps free behind the data of each volume.
+const LOG_BYTES: u64 = metadata::imsm::WRITE_HOLE_LOG_SECTORS * metadata::imsm::SECTOR_BYTES;

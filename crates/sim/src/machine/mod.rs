@@ -1,0 +1,286 @@
+//! The machine that the array's process runs on: drives, memory, the post between its shards, and the
+//! queue of what happens next. It survives its process; a process is one `life`.
+
+mod command;
+
+use crate::drive::Drive;
+use crate::journal::Journal;
+use crate::queue::Queue;
+use crate::random::Stream;
+use assembly::persist::Persister;
+use command::{Command, Part};
+use engine::control::message::Message;
+use engine::event::Event;
+use engine::request::Completion;
+use engine::units::{Buffer, MemberId};
+use engine::world::Input;
+use std::collections::VecDeque;
+
+/// Longest time from an input's arrival to the turn that takes it.
+const TURN_DELAY_NS: u64 = 8_000;
+/// Longest time of a message between shards, now and then.
+const MESSAGE_NS_MAX: u64 = 400_000;
+
+/// What happens at a point in virtual time.
+#[derive(Debug)]
+pub enum Happening {
+    /// A shard takes a turn.
+    Turn {
+        /// The process that it belongs to.
+        life: u32,
+        /// Which one.
+        shard: usize,
+    },
+    /// A drive answers.
+    Answer {
+        /// The process that asked.
+        life: u32,
+        /// The command.
+        command: usize,
+    },
+    /// A message arrives.
+    Deliver {
+        /// The process that sent it.
+        life: u32,
+        /// To whom.
+        to: usize,
+        /// What it says.
+        message: Message,
+    },
+    /// The next action of the history is due.
+    Act,
+}
+
+/// What the log says.
+#[derive(Hash, Debug)]
+pub enum Note<'a> {
+    /// A command begins: shard, drive, kind, first byte, length.
+    Command(usize, usize, &'static str, u64, u64),
+    /// A command has been answered: drive, kind, first byte, errno or 0.
+    Answer(usize, &'static str, u64, i32),
+    /// A record is written to a drive: generation.
+    Persist(usize, u64),
+    /// A message is sent: from, to, which.
+    Message(usize, usize, &'static str),
+    /// A request begins: number, shard, volume, what, first byte, length.
+    Request(u32, usize, u8, &'static str, u64, u32),
+    /// A request is answered.
+    Completion(u64, bool),
+    /// The engine tells.
+    Event(&'a str),
+    /// The history acts.
+    Action(&'a str),
+}
+
+#[derive(Default)]
+struct Desk {
+    inbox: VecDeque<Input>,
+    turn_at_ns: Option<u64>,
+}
+
+/// What becomes of a command in flight when its process ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The drives go on; each command is carried out, or never reaches its drive.
+    Process,
+    /// The drives stop in the middle of it.
+    Power,
+}
+
+/// See the module's prose.
+pub struct Machine {
+    /// What happens next.
+    pub queue: Queue<Happening>,
+    /// What has happened.
+    pub journal: Journal,
+    /// All drives that there ever were, by bay.
+    pub drives: Vec<Drive>,
+    /// Number of the process that runs, or ran last.
+    pub life: u32,
+    /// Answers that the clients have not seen yet.
+    pub completions: Vec<Completion>,
+    /// Events of the engine that nobody has looked at yet.
+    pub events: Vec<Event>,
+    /// Changes of the record that the format could not express: a sentence each.
+    pub problems: Vec<String>,
+    /// Follows the engine's record.
+    pub persister: Option<Persister>,
+    /// By [`MemberId`]: the bay of the drive.
+    pub bays: Vec<usize>,
+    /// By bay: the last records that were written, the newest last.
+    records: Vec<VecDeque<Vec<Part>>>,
+    memory: Vec<u8>,
+    commands: Vec<Option<Command>>,
+    free: Vec<usize>,
+    desks: Vec<Desk>,
+    /// By sender and receiver: when the last message arrives. Order between two shards is kept.
+    links: Vec<u64>,
+    turns: Stream,
+    messages: Stream,
+    cancels: Stream,
+    endings: Stream,
+    buffer: Vec<u8>,
+}
+
+impl Machine {
+    /// A machine with these drives.
+    #[must_use]
+    pub fn new(seed: u64, drives: Vec<Drive>, words: bool) -> Machine {
+        Machine {
+            queue: Queue::default(),
+            journal: Journal::new(words),
+            drives,
+            life: 0,
+            completions: Vec::new(),
+            events: Vec::new(),
+            problems: Vec::new(),
+            persister: None,
+            bays: Vec::new(),
+            records: Vec::new(),
+            memory: Vec::new(),
+            commands: Vec::new(),
+            free: Vec::new(),
+            desks: Vec::new(),
+            links: Vec::new(),
+            turns: Stream::new(seed, "turns", 0),
+            messages: Stream::new(seed, "messages", 0),
+            cancels: Stream::new(seed, "cancels", 0),
+            endings: Stream::new(seed, "endings", 0),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Begins a life: fresh memory and empty desks.
+    pub fn begin_life(&mut self, shards: usize, memory_bytes: usize, bays: Vec<usize>) {
+        self.life += 1;
+        self.memory = vec![0; memory_bytes];
+        self.desks = (0..shards).map(|_| Desk::default()).collect();
+        self.links = vec![0; shards * shards];
+        self.bays = bays;
+    }
+
+    /// Ends a life: decides what becomes of commands in flight, and forgets the rest.
+    pub fn end_life(&mut self, ending: Ending) {
+        self.life += 1;
+        for at in 0..self.commands.len() {
+            let Some(command) = self.commands[at].take() else {
+                continue;
+            };
+            self.end_command(command, ending);
+        }
+        self.commands.clear();
+        self.free.clear();
+        self.desks.clear();
+        self.completions.clear();
+        self.events.clear();
+        self.persister = None;
+        if ending == Ending::Power {
+            self.drives.iter_mut().for_each(Drive::lose_power);
+        }
+    }
+
+    /// The drive that serves as a member.
+    pub fn drive(&mut self, member: MemberId) -> &mut Drive {
+        &mut self.drives[self.bays[member.0 as usize]]
+    }
+
+    /// Memory of the process.
+    #[must_use]
+    pub fn memory(&self, at: Buffer, length_bytes: usize) -> &[u8] {
+        &self.memory[at.0 as usize..][..length_bytes]
+    }
+
+    /// Memory of the process, to be changed.
+    pub fn memory_mut(&mut self, at: Buffer, length_bytes: usize) -> &mut [u8] {
+        &mut self.memory[at.0 as usize..][..length_bytes]
+    }
+
+    /// Notes what happens.
+    pub fn note(&mut self, note: &Note<'_>) {
+        let now_ns = self.queue.now_ns();
+        self.journal.note(now_ns, note);
+    }
+
+    /// Hands an input to a shard, which will take a turn soon.
+    pub fn tell(&mut self, shard: usize, input: Input) {
+        self.desks[shard].inbox.push_back(input);
+        let delay_ns = self.turns.below(TURN_DELAY_NS);
+        self.wake(shard, self.queue.now_ns() + delay_ns);
+    }
+
+    /// Lets a shard take a turn at `at_ns` at the latest.
+    pub fn wake(&mut self, shard: usize, at_ns: u64) {
+        let desk = &mut self.desks[shard];
+        if desk.turn_at_ns.is_none_or(|planned| at_ns < planned) {
+            desk.turn_at_ns = Some(at_ns);
+            let life = self.life;
+            self.queue.at(at_ns, Happening::Turn { life, shard });
+        }
+    }
+
+    /// Whether a turn that has come up is the one planned.
+    pub fn takes_turn(&mut self, life: u32, shard: usize) -> bool {
+        let now_ns = self.queue.now_ns();
+        life == self.life
+            && self.desks[shard]
+                .turn_at_ns
+                .take_if(|at| *at == now_ns)
+                .is_some()
+    }
+
+    /// Moves a shard's inputs to `inputs`, at most `most`.
+    pub fn reap(&mut self, shard: usize, inputs: &mut Vec<Input>, most: usize) {
+        let inbox = &mut self.desks[shard].inbox;
+        let count = inbox.len().min(most);
+        inputs.extend(inbox.drain(..count));
+        if !inbox.is_empty() {
+            let now_ns = self.queue.now_ns();
+            self.wake(shard, now_ns);
+        }
+    }
+
+    /// Sends a message; it takes any time, and those before it to the same shard arrive before it.
+    pub fn post(&mut self, from: usize, to: usize, message: Message) {
+        self.note(&Note::Message(from, to, name_of(&message)));
+        let now_ns = self.queue.now_ns();
+        let slow = self.messages.chance(1, 8);
+        let most_ns = if slow { MESSAGE_NS_MAX } else { 4_000 };
+        let delay_ns = self.messages.below(most_ns);
+        let link = &mut self.links[from * self.desks.len() + to];
+        *link = (*link).max(now_ns + delay_ns);
+        let (at_ns, life) = (*link, self.life);
+        self.queue
+            .at(at_ns, Happening::Deliver { life, to, message });
+    }
+
+    /// The xor of pieces of memory.
+    #[must_use]
+    pub fn xor_of(&self, length_bytes: usize, sources: impl Iterator<Item = Buffer>) -> Vec<u8> {
+        let mut sum = vec![0; length_bytes];
+        for source in sources {
+            let from = &self.memory[source.0 as usize..][..length_bytes];
+            sum.iter_mut()
+                .zip(from)
+                .for_each(|(sum, byte)| *sum ^= byte);
+        }
+        sum
+    }
+}
+
+fn name_of(message: &Message) -> &'static str {
+    match message {
+        Message::Forward(_) => "forward",
+        Message::ForwardDone { .. } => "forward done",
+        Message::WriteIntent(_) => "write intent",
+        Message::Idle { idle: true, .. } => "idle",
+        Message::Idle { idle: false, .. } => "busy",
+        Message::MemberFailed { .. } => "member failed",
+        Message::EpochAdopted { .. } => "epoch adopted",
+        Message::EpochConfirmed { .. } => "epoch confirmed",
+        Message::Progress { .. } => "progress",
+        Message::Flushed { .. } => "flushed",
+        Message::View(_) => "view",
+        Message::FailureDurable(_) => "failure durable",
+        Message::Command { .. } => "command",
+    }
+}

@@ -1,0 +1,345 @@
+//! Who knows what a read may return: for every sector of a volume, the values that it may hold.
+//!
+//! A value is *dead* once something that began after it was acknowledged has been acknowledged itself,
+//! or once a read has shown that something else is there: it must not be read any more. It is *buried*
+//! once what killed it is durable (FLUSH, FUA): only then can a power cut not bring it back. So
+//!
+//! * while a write is in flight, old and new are right;
+//! * after the acknowledgement only the new is, also when the process crashes;
+//! * a power cut revives what is not buried, and makes writes in flight possible;
+//! * the first read after that decides, and what it decided against is dead: no region of a mirror
+//!   may show one copy now and the other one later.
+//!
+//! Order is that of a counter, not of virtual time: what happens at the same nanosecond has an order.
+
+pub mod pattern;
+
+#[cfg(test)]
+mod tests;
+
+use pattern::SECTOR_BYTES;
+use std::fmt;
+use std::ops::Range;
+
+/// Content of a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// Zeros.
+    Zero,
+    /// Whatever lay on the drives when the array was made.
+    LeftOver,
+    /// That, after it has been read once.
+    Seen(u64),
+    /// What this request wrote.
+    Of(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    value: Value,
+    /// The request that wrote it.
+    request: u32,
+    began: u64,
+    /// None while in flight.
+    ended: Option<u64>,
+    dead: Option<u64>,
+    buried: bool,
+}
+
+impl Entry {
+    fn alive_since(&self, moment: u64) -> bool {
+        self.dead.is_none_or(|dead| dead > moment)
+    }
+}
+
+/// A sector that does not hold what it must.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrong {
+    /// The volume.
+    pub volume: u8,
+    /// The sector.
+    pub sector: u64,
+    /// What it holds, if that is known.
+    pub found: Option<Value>,
+    /// What it may hold.
+    pub allowed: Vec<Value>,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "volume {} sector {} holds ", self.volume, self.sector)?;
+        match self.found {
+            Some(value) => write!(f, "{value:?}, which it must not hold any more")?,
+            None => f.write_str("what nobody wrote there")?,
+        }
+        write!(f, "; allowed: {:?}", self.allowed)
+    }
+}
+
+/// How a request that changes sectors ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Acknowledged.
+    Done,
+    /// Acknowledged as durable.
+    Durable,
+    /// Failed, or promised nothing, as a trim does: all, some or none of it may have been carried out.
+    Maybe,
+}
+
+/// The oracle of one volume. See the module's prose.
+pub struct Oracle {
+    volume: u8,
+    /// Empty where nothing but the first value is possible.
+    sectors: Vec<Vec<Entry>>,
+    /// Sectors with more than one entry.
+    touched: Vec<u32>,
+    first: Value,
+    clock: u64,
+    /// When the reads in flight began.
+    reads: Vec<u64>,
+    requests: u32,
+    /// Reads decide between values that are possible.
+    pub decides: bool,
+}
+
+impl Oracle {
+    /// A volume of so many sectors, all with the same value.
+    #[must_use]
+    pub fn new(volume: u8, sectors: u64, first: Value) -> Oracle {
+        Oracle {
+            volume,
+            sectors: vec![Vec::new(); sectors as usize],
+            touched: Vec::new(),
+            first,
+            clock: 1,
+            reads: Vec::new(),
+            requests: 0,
+            decides: true,
+        }
+    }
+
+    /// Sectors of the volume.
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
+        self.sectors.len() as u64
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// A request begins to give `value` to sectors. Requests have different numbers, from 1 on.
+    pub fn write_begins(&mut self, request: u32, value: Value, sectors: Range<u64>) {
+        let began = self.tick();
+        self.requests = self.requests.max(request);
+        for at in sectors {
+            let entries = &mut self.sectors[at as usize];
+            if entries.is_empty() {
+                entries.push(Entry {
+                    value: self.first,
+                    request: 0,
+                    began: 0,
+                    ended: Some(0),
+                    dead: None,
+                    buried: false,
+                });
+            }
+            if entries.len() == 1 {
+                self.touched.push(at as u32);
+            }
+            entries.push(Entry {
+                value,
+                request,
+                began,
+                ended: None,
+                dead: None,
+                buried: false,
+            });
+        }
+    }
+
+    /// A request that changes sectors has been answered.
+    pub fn write_ends(&mut self, request: u32, sectors: Range<u64>, how: Ended) {
+        let now = self.tick();
+        for at in sectors {
+            let entries = &mut self.sectors[at as usize];
+            let own = entries
+                .iter_mut()
+                .find(|entry| entry.request == request && entry.ended.is_none());
+            let Some(own) = own else { continue };
+            own.ended = Some(now);
+            let began = own.began;
+            if how == Ended::Maybe {
+                continue;
+            }
+            for entry in entries.iter_mut() {
+                if entry.ended.is_some_and(|ended| ended < began) {
+                    entry.dead.get_or_insert(now);
+                    entry.buried |= how == Ended::Durable;
+                }
+            }
+            forget(entries, self.reads.iter().min().copied());
+        }
+    }
+
+    /// A read begins; the moment belongs to [`Oracle::read_ends`].
+    pub fn read_begins(&mut self) -> u64 {
+        let now = self.tick();
+        self.reads.push(now);
+        now
+    }
+
+    /// A read that brought nothing.
+    pub fn read_failed(&mut self, began: u64) {
+        self.reads.retain(|&read| read != began);
+    }
+
+    /// A read has brought `bytes` from `sector` on.
+    ///
+    /// # Errors
+    /// The first sector with a value that was not possible at any time since the read began.
+    pub fn read_ends(&mut self, began: u64, sector: u64, bytes: &[u8]) -> Result<(), Wrong> {
+        let now = self.tick();
+        self.reads.retain(|&read| read != began);
+        let oldest_read = self.reads.iter().min().copied();
+        for (at, bytes) in (sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            self.judge(at, bytes, began, now, oldest_read)?;
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &mut self,
+        at: u64,
+        bytes: &[u8],
+        began: u64,
+        now: u64,
+        oldest_read: Option<u64>,
+    ) -> Result<(), Wrong> {
+        let volume = self.volume;
+        let matches = |value: Value| match value {
+            Value::Zero => bytes.iter().all(|&byte| byte == 0),
+            Value::Of(request) => pattern::holds(request, volume, at, bytes),
+            Value::Seen(print) => pattern::fingerprint(bytes) == print,
+            Value::LeftOver => false,
+        };
+        let entries = &mut self.sectors[at as usize];
+        if entries.is_empty() {
+            if matches(self.first) {
+                return Ok(());
+            }
+            if self.first != Value::LeftOver {
+                return Err(self.wrong(at, bytes, began));
+            }
+            entries.push(Entry {
+                value: Value::LeftOver,
+                request: 0,
+                began: 0,
+                ended: Some(0),
+                dead: None,
+                buried: false,
+            });
+        }
+        let possible = |entry: &&mut Entry| entry.alive_since(began);
+        let known = entries
+            .iter_mut()
+            .filter(possible)
+            .position(|entry| matches(entry.value));
+        let found = match known {
+            Some(position) => entries.iter_mut().filter(possible).nth(position),
+            None => entries
+                .iter_mut()
+                .filter(possible)
+                .find(|entry| entry.value == Value::LeftOver),
+        };
+        let Some(found) = found else {
+            return Err(self.wrong(at, bytes, began));
+        };
+        if found.value == Value::LeftOver && self.decides {
+            found.value = Value::Seen(pattern::fingerprint(bytes));
+        }
+        let (value, alive) = (found.value, found.dead.is_none());
+        let quiet = |entry: &Entry| entry.ended.is_some_and(|ended| ended < began);
+        if self.decides && alive && entries.len() > 1 && entries.iter().all(quiet) {
+            let others = entries.iter_mut().filter(|entry| entry.value != value);
+            others.for_each(|entry| {
+                entry.dead.get_or_insert(now);
+            });
+            forget(entries, oldest_read);
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, at: u64, bytes: &[u8], began: u64) -> Wrong {
+        let known = (0..=self.requests).map(Value::Of).find(
+            |&value| matches!(value, Value::Of(r) if pattern::holds(r, self.volume, at, bytes)),
+        );
+        let zero = bytes.iter().all(|&byte| byte == 0).then_some(Value::Zero);
+        let entries = &self.sectors[at as usize];
+        let seen = entries.iter().map(|entry| entry.value).find(
+            |value| matches!(value, Value::Seen(print) if *print == pattern::fingerprint(bytes)),
+        );
+        let allowed = if entries.is_empty() {
+            vec![self.first]
+        } else {
+            let alive = entries.iter().filter(|entry| entry.alive_since(began));
+            alive.map(|entry| entry.value).collect()
+        };
+        Wrong {
+            volume: self.volume,
+            sector: at,
+            found: known.or(zero).or(seen),
+            allowed,
+        }
+    }
+
+    /// A FLUSH begins; the moment belongs to [`Oracle::flush_ends`].
+    pub fn flush_begins(&mut self) -> u64 {
+        self.tick()
+    }
+
+    /// The FLUSH that began then has been acknowledged.
+    pub fn flush_ends(&mut self, began: u64) {
+        let oldest_read = self.reads.iter().min().copied();
+        for &at in &self.touched {
+            let entries = &mut self.sectors[at as usize];
+            for entry in entries.iter_mut() {
+                entry.buried |= entry.dead.is_some_and(|dead| dead <= began);
+            }
+            forget(entries, oldest_read);
+        }
+        let sectors = &self.sectors;
+        self.touched.retain(|&at| sectors[at as usize].len() > 1);
+    }
+
+    /// The process is gone: what was in flight may or may not have been done. With the power gone, what
+    /// was not durable may be undone.
+    pub fn crash(&mut self, power: bool) {
+        let now = self.tick();
+        self.reads.clear();
+        for &at in &self.touched {
+            let entries = &mut self.sectors[at as usize];
+            for entry in entries.iter_mut() {
+                entry.ended.get_or_insert(now);
+                if power && !entry.buried {
+                    entry.dead = None;
+                }
+            }
+            forget(entries, None);
+        }
+        let sectors = &self.sectors;
+        self.touched.retain(|&at| sectors[at as usize].len() > 1);
+    }
+}
+
+/// Forgets what can neither be read any more nor come back.
+fn forget(entries: &mut Vec<Entry>, oldest_read: Option<u64>) {
+    entries.retain(|entry| {
+        let dead = entry
+            .dead
+            .is_some_and(|dead| oldest_read.is_none_or(|read| dead < read));
+        !(dead && entry.buried)
+    });
+}

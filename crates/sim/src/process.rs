@@ -1,0 +1,190 @@
+//! The array's process: its shards, its memory, and how it starts from what lies on the drives.
+
+use crate::container::probe::{Probed, probe};
+use crate::machine::{Ending, Machine};
+use crate::world::SimWorld;
+use anyhow::Result;
+use assembly::assemble::assemble;
+use assembly::member::Member;
+use assembly::persist::Identity;
+use engine::control::Controller;
+use engine::control::message::{Command, Message};
+use engine::control::record::Record;
+use engine::limits::BAND_BYTES_MAX;
+use engine::policy::ErrorClass;
+use engine::shard::{Engine, Options, Setup, Shard};
+use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::world::Input;
+use metadata::imsm::SectorSize;
+use metadata::imsm::start::StartOptions;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Requests that clients may have in flight together.
+pub const SLOTS: usize = 24;
+/// Largest request.
+pub const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// How often a drive that fails is asked for its metadata.
+const TRIES: usize = 8;
+/// From the end of one turn with work to the beginning of the next.
+const TURN_NS: u64 = 1_500;
+
+/// How a process is started.
+#[derive(Clone, Copy, Debug)]
+pub struct StartWith {
+    /// Number of shards.
+    pub shards: u8,
+    /// What the operator accepts.
+    pub accept: StartOptions,
+    /// The engine's options.
+    pub engine: Options,
+    /// Sector size of all drives.
+    pub sector: SectorSize,
+}
+
+/// See the module's prose.
+pub struct Process {
+    machine: Rc<RefCell<Machine>>,
+    shards: Vec<Shard<SimWorld>>,
+    payload_from: u64,
+    next_ticket: u64,
+}
+
+impl Process {
+    /// Assembles what is on the drives in the given bays and starts to serve it.
+    ///
+    /// # Errors
+    /// The array must not be assembled or started.
+    pub fn start(
+        machine: &Rc<RefCell<Machine>>,
+        bays: &[usize],
+        with: StartWith,
+    ) -> Result<Process> {
+        let probed: Vec<Probed> = bays
+            .iter()
+            .filter_map(|&bay| {
+                // A read that fails once is tried again, as anybody would.
+                (0..TRIES).find_map(|_| probe(machine, bay, with.sector))
+            })
+            .collect();
+        let container = assemble(probed, with.accept, false)?;
+        let bays = container.members.iter().map(|member| member.bay);
+        let bays: Vec<usize> = bays.collect();
+        let scratch_bytes = Setup::scratch_bytes_min(&container.record.volumes);
+        let scratch_from = u64::from(BAND_BYTES_MAX);
+        let payload_from = scratch_from + scratch_bytes * u64::from(with.shards);
+        let memory_bytes = payload_from as usize + SLOTS * REQUEST_BYTES_MAX as usize;
+        {
+            let mut machine = machine.borrow_mut();
+            machine.begin_life(with.shards as usize, memory_bytes, bays);
+            machine.persister = Some(container.persister);
+        }
+        let now = Nanos(machine.borrow().queue.now_ns());
+        let shard = |number: u8| {
+            let scratch = scratch_from + scratch_bytes * u64::from(number);
+            let setup = Setup {
+                shard: ShardId(number),
+                shards: with.shards,
+                record: container.record.clone(),
+                scratch: (Buffer(scratch), scratch_bytes),
+                zeros: Buffer(0),
+                options: with.engine,
+            };
+            let world = SimWorld::new(machine.clone(), ShardId(number));
+            Shard::new(Engine::new(setup, now), world)
+        };
+        let shards = (0..with.shards).map(shard).collect();
+        for number in 0..with.shards as usize {
+            machine.borrow_mut().wake(number, now.0);
+        }
+        Ok(Process {
+            machine: machine.clone(),
+            shards,
+            payload_from,
+            next_ticket: 1,
+        })
+    }
+
+    /// Ends it, without ceremony.
+    pub fn end(self, ending: Ending) {
+        self.machine.borrow_mut().end_life(ending);
+    }
+
+    /// One shard takes a turn.
+    pub fn turn(&mut self, shard: usize) {
+        let busy = self.shards[shard].turn();
+        let next = self.shards[shard].engine.next_wake();
+        let mut machine = self.machine.borrow_mut();
+        let now_ns = machine.queue.now_ns();
+        if busy {
+            machine.wake(shard, now_ns + TURN_NS);
+        } else if let Some(at) = next {
+            machine.wake(shard, at.0.max(now_ns + TURN_NS));
+        }
+    }
+
+    /// Number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The controller.
+    ///
+    /// # Panics
+    /// Never: the first shard has it.
+    #[must_use]
+    pub fn controller(&self) -> &Controller {
+        self.shards[0].engine.controller().expect("shard 0 has it")
+    }
+
+    /// What the array wants its metadata to say.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        self.controller().wanted()
+    }
+
+    /// Gives an order to the controller.
+    pub fn order(&mut self, command: Command) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let message = Message::Command { ticket, command };
+        self.machine.borrow_mut().tell(0, Input::Message(message));
+    }
+
+    /// Somebody has noticed that a drive is not there any more.
+    pub fn report_gone(&mut self, member: MemberId) {
+        let message = Message::MemberFailed {
+            member,
+            class: ErrorClass::Gone,
+            errno: crate::drive::faults::GONE,
+        };
+        self.machine.borrow_mut().tell(0, Input::Message(message));
+    }
+
+    /// A drive joins, as a spare once the controller agrees.
+    pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
+        let sector = SectorSize::Bytes512;
+        let probed = probe(&self.machine, bay, sector)?;
+        let identity = Identity::of(&probed);
+        let mut machine = self.machine.borrow_mut();
+        let member = MemberId(u8::try_from(machine.bays.len()).ok()?);
+        machine.bays.push(bay);
+        if let Some(persister) = &mut machine.persister {
+            persister.add_drive(identity);
+        }
+        drop(machine);
+        self.order(Command::AddSpare {
+            member,
+            size_bytes: probed.size_bytes(),
+            volatile_cache: probed.volatile_cache(),
+        });
+        Some(member)
+    }
+
+    /// Where the payload of a client's request lies.
+    #[must_use]
+    pub fn payload(&self, slot: usize) -> Buffer {
+        Buffer(self.payload_from + slot as u64 * u64::from(REQUEST_BYTES_MAX))
+    }
+}

@@ -1,0 +1,193 @@
+//! Clients: they write what the oracle can recognise, and hand to the oracle what they read.
+
+use super::{Failure, Run};
+use crate::history::{Act, Ask, Mode};
+use crate::machine::Note;
+use crate::oracle::pattern::{SECTOR_BYTES, fill};
+use crate::oracle::{Ended, Value};
+use engine::request::{Completion, Failure as Refusal, Operation, Request};
+use engine::units::VolumeId;
+use engine::world::Input;
+use std::ops::Range;
+
+/// A request in flight.
+pub(super) struct Flying {
+    number: u32,
+    ask: Ask,
+    slot: usize,
+    /// For reads and flushes: when it began, for the oracle.
+    began: u64,
+}
+
+impl Flying {
+    fn sectors(&self) -> Range<u64> {
+        let first = self.ask.offset_bytes / SECTOR_BYTES as u64;
+        first..first + u64::from(self.ask.length_bytes) / SECTOR_BYTES as u64
+    }
+}
+
+impl Run<'_> {
+    /// Submits requests as far as there is room.
+    pub(super) fn submit_waiting(&mut self) {
+        while self.process.is_some() && self.stopping.is_none() && !self.slots.is_empty() {
+            let Some(at) = self.waiting.pop_front() else {
+                return;
+            };
+            let action = &self.history.actions[at];
+            if let Act::Ask(ask) = action.act {
+                self.submit(action.number, ask);
+            }
+        }
+    }
+
+    /// Submits a request; there is a process and room.
+    pub(super) fn submit(&mut self, number: u32, ask: Ask) {
+        let (Some(process), Some(slot)) = (&self.process, self.slots.pop()) else {
+            return;
+        };
+        let shard = usize::from(ask.connection) % process.shards();
+        let buffer = process.payload(slot);
+        let mut flying = Flying {
+            number,
+            ask,
+            slot,
+            began: 0,
+        };
+        let oracle = &mut self.oracles[ask.volume as usize];
+        let mut machine = self.machine.borrow_mut();
+        match ask.operation {
+            Operation::Read => flying.began = oracle.read_begins(),
+            Operation::Flush => flying.began = oracle.flush_begins(),
+            Operation::Write => {
+                let memory = machine.memory_mut(buffer, ask.length_bytes as usize);
+                let sectors = memory.chunks_exact_mut(SECTOR_BYTES);
+                for (sector, bytes) in flying.sectors().zip(sectors) {
+                    fill(number, ask.volume, sector, bytes);
+                }
+                oracle.write_begins(number, Value::Of(number), flying.sectors());
+            }
+            Operation::Trim | Operation::WriteZeroes { .. } => {
+                oracle.write_begins(number, Value::Zero, flying.sectors());
+            }
+        }
+        machine.note(&Note::Request(
+            number,
+            shard,
+            ask.volume,
+            name(ask.operation),
+            ask.offset_bytes,
+            ask.length_bytes,
+        ));
+        let request = Request {
+            tag: u64::from(number),
+            volume: VolumeId(ask.volume),
+            operation: ask.operation,
+            fua: ask.fua,
+            offset_bytes: ask.offset_bytes,
+            length_bytes: ask.length_bytes,
+            buffer,
+        };
+        machine.tell(shard, Input::Request(request));
+        drop(machine);
+        self.flying.insert(request.tag, flying);
+    }
+
+    /// A request has been answered.
+    pub(super) fn completed(&mut self, completion: Completion) -> Result<(), Failure> {
+        let Some(flying) = self.flying.remove(&completion.tag) else {
+            let text = format!("request {} is answered twice", completion.tag);
+            return Err(Failure::Unsound(text));
+        };
+        self.counts.requests += 1;
+        let (ask, sectors) = (flying.ask, flying.sectors());
+        let oracle = &mut self.oracles[ask.volume as usize];
+        let ok = completion.result.is_ok();
+        match ask.operation {
+            Operation::Read if ok => self.judge_read(&flying)?,
+            Operation::Read => oracle.read_failed(flying.began),
+            Operation::Flush if ok => oracle.flush_ends(flying.began),
+            Operation::Flush => {}
+            Operation::Trim => oracle.write_ends(flying.number, sectors, Ended::Maybe),
+            Operation::Write | Operation::WriteZeroes { .. } => {
+                let how = match (ok, ask.fua) {
+                    (false, _) => Ended::Maybe,
+                    (true, true) => Ended::Durable,
+                    (true, false) => Ended::Done,
+                };
+                oracle.write_ends(flying.number, sectors, how);
+            }
+        }
+        self.scribble(&flying);
+        self.slots.push(flying.slot);
+        if let Err(refusal) = completion.result {
+            self.counts.request_errors += 1;
+            self.judge_refusal(&flying, refusal)?;
+        }
+        self.submit_waiting();
+        Ok(())
+    }
+
+    fn judge_read(&mut self, flying: &Flying) -> Result<(), Failure> {
+        let Some(process) = &self.process else {
+            return Ok(());
+        };
+        let buffer = process.payload(flying.slot);
+        let machine = self.machine.borrow();
+        let bytes = machine.memory(buffer, flying.ask.length_bytes as usize);
+        let oracle = &mut self.oracles[flying.ask.volume as usize];
+        let first = flying.sectors().start;
+        oracle
+            .read_ends(flying.began, first, bytes)
+            .map_err(|wrong| Failure::WrongBytes(format!("request {}: {wrong}", flying.number)))
+    }
+
+    /// The memory is the client's again: whoever still uses it will be noticed.
+    fn scribble(&mut self, flying: &Flying) {
+        if let Some(process) = &self.process {
+            let buffer = process.payload(flying.slot);
+            let mut machine = self.machine.borrow_mut();
+            let length = flying.ask.length_bytes as usize;
+            machine.memory_mut(buffer, length).fill(0xC5);
+        }
+    }
+
+    fn judge_refusal(&self, flying: &Flying, refusal: Refusal) -> Result<(), Failure> {
+        let allowed = match (flying.ask.operation, refusal) {
+            (_, Refusal::Misuse) => false,
+            (Operation::Trim | Operation::WriteZeroes { .. }, Refusal::NotSupported) => true,
+            (_, Refusal::Stopping) => self.stopping.is_some(),
+            (_, Refusal::Unrecoverable { .. } | Refusal::ReadOnly) => {
+                self.history.mode == Mode::Beyond
+            }
+            _ => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        Err(Failure::FailedRequest(format!(
+            "request {} ({} of {} bytes at {} of volume {}): {refusal:?}",
+            flying.number,
+            name(flying.ask.operation),
+            flying.ask.length_bytes,
+            flying.ask.offset_bytes,
+            flying.ask.volume
+        )))
+    }
+
+    /// The process is gone and with it what was in flight.
+    pub(super) fn forget_flying(&mut self) {
+        for (_, flying) in std::mem::take(&mut self.flying) {
+            self.slots.push(flying.slot);
+        }
+    }
+}
+
+fn name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "read",
+        Operation::Write => "write",
+        Operation::Flush => "flush",
+        Operation::Trim => "trim",
+        Operation::WriteZeroes { .. } => "write zeroes",
+    }
+}

@@ -1,0 +1,227 @@
+//! Faults and orders, as far as the budget allows them.
+
+use super::{Failure, Run};
+use crate::budget::State;
+use crate::container::create::{SECTOR, drive};
+use crate::drive::store::Store;
+use crate::history::{Fault, Meddling, Mode, Order, Outage};
+use crate::machine::{Ending, Note};
+use crate::random::Stream;
+use engine::control::message::Command;
+use engine::units::{MemberId, Slot, VolumeId};
+use metadata::imsm::place::Placement;
+
+/// How long a member counts as suspect after the last thing that may make the array drop it.
+const GRACE_NS: u64 = 1_500_000_000;
+
+impl Run<'_> {
+    /// Whether the budget allows what `wanted` asks of the state.
+    fn allows(&self, wanted: impl Fn(&State<'_>) -> bool) -> bool {
+        if self.history.mode == Mode::Beyond {
+            return true;
+        }
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let machine = self.machine.borrow();
+        let now_ns = machine.queue.now_ns();
+        let suspect = |&bay: &usize| {
+            let faults = &machine.drives[bay].faults;
+            faults.gone
+                || faults.is_armed()
+                || faults.has_bad_sectors()
+                || self.meddled[bay]
+                || self.suspect_until_ns[bay] > now_ns
+        };
+        let suspect: Vec<bool> = machine.bays.iter().map(suspect).collect();
+        wanted(&State {
+            record: process.record(),
+            suspect: &suspect,
+            is_durable: process.controller().is_durable(),
+        })
+    }
+
+    /// The member that the drive in a bay serves as.
+    fn member(&self, bay: usize) -> Option<MemberId> {
+        let machine = self.machine.borrow();
+        let at = machine.bays.iter().rposition(|&other| other == bay)?;
+        Some(MemberId(at as u8))
+    }
+
+    fn may_lose(&self, bay: usize) -> bool {
+        let member = self.member(bay);
+        self.allows(|state| member.is_none_or(|member| state.may_lose(member)))
+    }
+
+    pub(super) fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
+        let allowed = match fault {
+            Fault::Errors(bay, ..)
+            | Fault::BadSectors(bay, ..)
+            | Fault::Hang(bay, _)
+            | Fault::Slow(bay, ..)
+            | Fault::DropOut(bay) => self.may_lose(*bay),
+            Fault::Outage(outage, _) => {
+                self.stopping.is_none()
+                    && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))
+            }
+        };
+        if !allowed || self.process.is_none() {
+            self.counts.faults_skipped += 1;
+            return Ok(());
+        }
+        self.counts.faults += 1;
+        self.machine
+            .borrow_mut()
+            .note(&Note::Action(&format!("{fault:?}")));
+        self.damage(fault);
+        if let Fault::Outage(outage, meddling) = fault {
+            let meddling = self.affordable(meddling, *outage == Outage::Stop);
+            match outage {
+                Outage::Stop => self.stop(meddling),
+                Outage::Crash => self.restart(Ending::Process, *outage, &meddling)?,
+                Outage::PowerCut => self.restart(Ending::Power, *outage, &meddling)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, fault: &Fault) {
+        let mut machine = self.machine.borrow_mut();
+        let now_ns = machine.queue.now_ns();
+        let (bay, until_ns) = match *fault {
+            Fault::Errors(bay, target, errno, count) => {
+                let misdeed = crate::drive::faults::Misdeed::Fail(errno);
+                machine.drives[bay].faults.arm(target, misdeed, count);
+                (bay, now_ns)
+            }
+            Fault::BadSectors(bay, offset_bytes, length_bytes) => {
+                machine.drives[bay].faults.spoil(offset_bytes, length_bytes);
+                (bay, now_ns)
+            }
+            Fault::Hang(bay, for_ns) => {
+                machine.drives[bay].faults.hang(now_ns + for_ns);
+                (bay, now_ns + for_ns)
+            }
+            Fault::Slow(bay, factor, for_ns) => {
+                let until_ns = now_ns + for_ns;
+                machine.drives[bay].faults.slow_down(factor, until_ns);
+                (bay, until_ns + factor * 30_000_000)
+            }
+            Fault::DropOut(bay) => {
+                machine.drives[bay].faults.gone = true;
+                (bay, now_ns)
+            }
+            Fault::Outage(..) => return,
+        };
+        let until = &mut self.suspect_until_ns[bay];
+        *until = (*until).max(until_ns + GRACE_NS);
+    }
+
+    /// What of some meddling the budget allows: one drive at most.
+    fn affordable(&self, meddling: &[Meddling], stopped: bool) -> Vec<Meddling> {
+        let allowed = |what: &&Meddling| match **what {
+            Meddling::Return => true,
+            Meddling::Blank(bay)
+            | Meddling::Foreign(bay)
+            | Meddling::Absent(bay)
+            | Meddling::Torn(bay)
+            | Meddling::Old(bay, _) => {
+                let member = self.member(bay);
+                self.allows(|state| {
+                    let everyone_is_here = !state.suspect.contains(&true);
+                    everyone_is_here
+                        && member.is_none_or(|member| state.may_meddle(member, stopped))
+                })
+            }
+        };
+        meddling.iter().filter(allowed).copied().collect()
+    }
+
+    pub(super) fn meddle(&mut self, what: Meddling) {
+        let topology = &self.history.topology;
+        self.accepts_loss |= what != Meddling::Return;
+        let mut machine = self.machine.borrow_mut();
+        let size_bytes = topology.drive_bytes();
+        let Ok(placement) = Placement::new(size_bytes, SECTOR) else {
+            return;
+        };
+        match what {
+            Meddling::Return => machine
+                .drives
+                .iter_mut()
+                .for_each(|drive| drive.faults.gone = false),
+            Meddling::Blank(bay) => {
+                machine.drives[bay].replace_content(Store::new(size_bytes, None));
+                self.meddled[bay] = true;
+            }
+            Meddling::Foreign(bay) => {
+                let drive = &mut machine.drives[bay];
+                drive.serial = format!("FOREIGN{bay}");
+                let key = Stream::new(self.history.seed, "foreign", bay as u64).draw();
+                drive.replace_content(Store::new(size_bytes, Some(key)));
+                self.meddled[bay] = true;
+            }
+            Meddling::Absent(bay) => self.absent.push(bay),
+            Meddling::Torn(bay) => {
+                // The checksum covers all of it; the first sector names what it belongs to.
+                let at = placement.anchor_offset_bytes() + 256;
+                machine.drives[bay].tamper(at, &[0x5A; 256]);
+            }
+            Meddling::Old(bay, back) => machine.bring_back_record(bay, usize::from(back)),
+        }
+    }
+
+    fn stop(&mut self, meddling: Vec<Meddling>) {
+        self.stopping = Some(meddling);
+        if let Some(process) = &mut self.process {
+            process.order(Command::Stop);
+        }
+    }
+
+    /// A fresh drive, with whatever its last owner left.
+    pub(super) fn fresh_drive(&mut self) -> usize {
+        let mut machine = self.machine.borrow_mut();
+        let bay = machine.drives.len();
+        let fresh = drive(self.history.seed, &self.history.topology, bay, true);
+        machine.drives.push(fresh);
+        self.suspect_until_ns.push(0);
+        self.meddled.push(false);
+        bay
+    }
+
+    pub(super) fn order(&mut self, order: &Order) {
+        if self.process.is_none() || self.stopping.is_some() {
+            return;
+        }
+        let note = format!("{order:?}");
+        let command = match *order {
+            Order::Fail(bay) => {
+                let member = self.member(bay).filter(|_| self.may_lose(bay));
+                member.map(Command::Fail)
+            }
+            Order::Scrub { volume, repair } => Some(Command::Scrub {
+                volume: VolumeId(volume),
+                repair,
+            }),
+            Order::Rate(rate) => Some(Command::Rate(rate)),
+            Order::AddSpare => {
+                self.add_spare();
+                None
+            }
+            Order::Replace { volume, slot } => self.add_spare().map(|to| Command::Replace {
+                volume: VolumeId(volume),
+                slot: Slot(slot),
+                to,
+            }),
+        };
+        self.machine.borrow_mut().note(&Note::Action(&note));
+        if let (Some(command), Some(process)) = (command, &mut self.process) {
+            process.order(command);
+        }
+    }
+
+    pub(super) fn add_spare(&mut self) -> Option<MemberId> {
+        let bay = self.fresh_drive();
+        self.process.as_mut()?.attach(bay)
+    }
+}

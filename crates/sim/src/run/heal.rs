@@ -1,0 +1,188 @@
+//! The end of a history: nothing goes wrong any more, lost drives are replaced, and within a bounded time
+//! the array has to be whole again.
+
+use super::{Failure, Run};
+use crate::history::{Ask, Meddling, Mode, Outage};
+use crate::machine::{Ending, Happening};
+use engine::control::message::Command;
+use engine::control::record::{MemberState, Record};
+use engine::request::Operation;
+use engine::units::MemberId;
+
+/// Virtual time in which an array has to become whole.
+const WHOLE_WITHIN_NS: u64 = 120_000_000_000;
+/// Virtual time in which an array has to stop.
+const STOP_WITHIN_NS: u64 = 60_000_000_000;
+/// How often somebody looks.
+const LOOK_EVERY_NS: u64 = 20_000_000;
+
+impl Run<'_> {
+    pub(super) fn heal(&mut self) -> Result<(), Failure> {
+        let mut machine = self.machine.borrow_mut();
+        machine
+            .drives
+            .iter_mut()
+            .for_each(|drive| drive.faults.calm());
+        drop(machine);
+        self.watch();
+        if self.history.mode == Mode::Beyond {
+            return self.last_look();
+        }
+        self.become_whole()?;
+        self.read_everything()?;
+        self.stop_for_good()?;
+        self.judge_drives()?;
+        self.restart(Ending::Process, Outage::Stop, &[Meddling::Return])?;
+        self.read_everything()?;
+        self.stop_for_good()
+    }
+
+    /// After faults beyond the budget: whatever can be read is right, before and after a restart with
+    /// every drive that there is.
+    fn last_look(&mut self) -> Result<(), Failure> {
+        if self.process.is_some() {
+            self.read_everything()?;
+        }
+        self.refused = false;
+        self.restart(Ending::Process, Outage::Crash, &[Meddling::Return])?;
+        if self.process.is_some() {
+            self.read_everything()?;
+        }
+        Ok(())
+    }
+
+    /// Drives that dropped out are noticed, whether or not anybody asks them for anything.
+    fn watch(&mut self) {
+        let gone: Vec<MemberId> = {
+            let machine = self.machine.borrow();
+            let gone = |(at, &bay): (usize, &usize)| {
+                let gone = machine.drives[bay].faults.gone;
+                gone.then_some(MemberId(at as u8))
+            };
+            machine.bays.iter().enumerate().filter_map(gone).collect()
+        };
+        if let Some(process) = &mut self.process {
+            gone.into_iter()
+                .for_each(|member| process.report_gone(member));
+        }
+    }
+
+    fn order_now(&mut self, command: Command) {
+        if let Some(process) = &mut self.process {
+            process.order(command);
+        }
+    }
+
+    fn become_whole(&mut self) -> Result<(), Failure> {
+        self.order_now(Command::Rate(0));
+        let deadline_ns = self.now_ns() + WHOLE_WITHIN_NS;
+        loop {
+            self.pass(LOOK_EVERY_NS, deadline_ns)?;
+            let Some(process) = &self.process else {
+                return Err(Failure::Stuck("there is no process".to_owned()));
+            };
+            let record = process.record();
+            let jobs = (0..record.volumes.len())
+                .any(|at| process.controller().job(volume_id(at)).is_some());
+            let whole = record.volumes.iter().all(|volume| {
+                let members = u32::from(volume.geometry.members);
+                volume.current_slots().count() == members
+                    && volume.sync.is_none()
+                    && !volume.then_resync
+            });
+            if whole && !jobs && process.controller().is_durable() && self.flying.is_empty() {
+                return Ok(());
+            }
+            if wants_spare(record) {
+                self.add_spare();
+            }
+            if self.now_ns() > deadline_ns {
+                let text = format!("the array does not become whole: {:?}", self.states());
+                return Err(Failure::Stuck(text));
+            }
+        }
+    }
+
+    fn states(&self) -> Vec<String> {
+        let Some(process) = &self.process else {
+            return Vec::new();
+        };
+        let volumes = process.record().volumes.iter();
+        volumes
+            .map(|volume| format!("{:?} {:?}", volume.slots, volume.sync))
+            .collect()
+    }
+
+    /// Lets `for_ns` pass.
+    fn pass(&mut self, for_ns: u64, deadline_ns: u64) -> Result<(), Failure> {
+        let until_ns = self.now_ns() + for_ns;
+        self.machine.borrow_mut().queue.at(until_ns, Happening::Act);
+        self.until(deadline_ns + for_ns, "healing", |run| {
+            run.now_ns() >= until_ns
+        })
+    }
+
+    fn read_everything(&mut self) -> Result<(), Failure> {
+        for volume in 0..self.shapes.len() {
+            let size_bytes = self.shapes[volume].size_bytes;
+            let mut offset_bytes = 0;
+            while offset_bytes < size_bytes {
+                let length_bytes = (96 << 10).min(size_bytes - offset_bytes) as u32;
+                if self.slots.is_empty() {
+                    self.wait_for_answers()?;
+                }
+                let number = self.next_number;
+                self.next_number += 1;
+                let ask = Ask {
+                    connection: (number % 4) as u8,
+                    volume: volume as u8,
+                    operation: Operation::Read,
+                    fua: false,
+                    offset_bytes,
+                    length_bytes,
+                };
+                self.submit(number, ask);
+                offset_bytes += u64::from(length_bytes);
+            }
+        }
+        self.wait_for_answers()
+    }
+
+    fn wait_for_answers(&mut self) -> Result<(), Failure> {
+        let patience_ns = 20 * self.history.topology.deadline_ns + 10_000_000_000;
+        let deadline_ns = self.now_ns() + patience_ns;
+        self.until(deadline_ns, "reading", |run| run.flying.is_empty())
+    }
+
+    fn stop_for_good(&mut self) -> Result<(), Failure> {
+        self.stopped = false;
+        self.order_now(Command::Stop);
+        let deadline_ns = self.now_ns() + STOP_WITHIN_NS;
+        self.until(deadline_ns, "stopping", |run| run.stopped)
+    }
+}
+
+fn volume_id(at: usize) -> engine::units::VolumeId {
+    engine::units::VolumeId(at as u8)
+}
+
+/// Some slot is lost and there is no drive for it.
+fn wants_spare(record: &Record) -> bool {
+    let has_spare = record
+        .members
+        .iter()
+        .any(|member| member.state == MemberState::Spare);
+    let lost = |slot: &engine::control::record::SlotRecord| {
+        !slot.current
+            && slot
+                .member
+                .is_none_or(|member| record.members[member.0 as usize].state != MemberState::Active)
+    };
+    let idle = record.volumes.iter().all(|volume| volume.sync.is_none());
+    !has_spare
+        && idle
+        && record
+            .volumes
+            .iter()
+            .any(|volume| volume.slots.iter().any(lost))
+}

@@ -1,0 +1,429 @@
+//! Running a history: the array under its clients, its faults and its operators, then healed, then judged.
+
+mod clients;
+mod faults;
+mod heal;
+mod judge;
+
+use crate::container::create::{SECTOR, create};
+use crate::history::{Act, History, Meddling, Mode, Outage};
+use crate::machine::{Ending, Happening, Machine, Note};
+use crate::oracle::{Oracle, Value};
+use crate::process::{Process, SLOTS, StartWith};
+use clients::Flying;
+use engine::event::Event;
+use engine::layout::Geometry;
+use engine::shard::Options;
+use engine::units::Nanos;
+use engine::world::Input;
+use metadata::imsm::start::StartOptions;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::rc::Rc;
+
+/// Happenings after which a history counts as stuck.
+const HAPPENINGS_MAX: u64 = 4_000_000;
+
+/// How often a start that a failing drive stops is tried.
+const START_TRIES: usize = 6;
+
+/// What went wrong with the array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// A read brought what it must not bring.
+    WrongBytes(String),
+    /// A request failed although the array had what it takes.
+    FailedRequest(String),
+    /// The array was not assembled although it had what it takes.
+    Refused(String),
+    /// Something did not end within the time that it may take.
+    Stuck(String),
+    /// What lies on the drives in the end is not what must lie there.
+    Unsound(String),
+    /// The same history took another course when it was run again.
+    Unrepeatable(String),
+    /// An assertion of the engine did not hold.
+    Panicked(String),
+}
+
+impl Failure {
+    /// The kind of failure: shrinking keeps it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Failure::WrongBytes(_) => "wrong bytes",
+            Failure::FailedRequest(_) => "failed request",
+            Failure::Refused(_) => "refused",
+            Failure::Stuck(_) => "stuck",
+            Failure::Unsound(_) => "unsound",
+            Failure::Unrepeatable(_) => "unrepeatable",
+            Failure::Panicked(_) => "panicked",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::WrongBytes(text)
+        | Failure::FailedRequest(text)
+        | Failure::Refused(text)
+        | Failure::Stuck(text)
+        | Failure::Unsound(text)
+        | Failure::Unrepeatable(text)
+        | Failure::Panicked(text)) = self;
+        write!(f, "{}: {text}", self.kind())
+    }
+}
+
+/// What became of a history.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Hash of everything that happened.
+    pub hash: u64,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+    /// What was done how often.
+    pub counts: Counts,
+    /// The end of the log, if it was kept.
+    pub log: Vec<String>,
+}
+
+/// What was done how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests that failed.
+    pub request_errors: u64,
+    /// Faults that happened.
+    pub faults: u64,
+    /// Faults beyond the budget, left out.
+    pub faults_skipped: u64,
+    /// Processes started.
+    pub lives: u64,
+    /// Entries of the event log.
+    pub happenings: u64,
+    /// Virtual time.
+    pub virtual_ms: u64,
+}
+
+impl Counts {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: &Counts) {
+        self.requests += other.requests;
+        self.request_errors += other.request_errors;
+        self.faults += other.faults;
+        self.faults_skipped += other.faults_skipped;
+        self.lives += other.lives;
+        self.happenings += other.happenings;
+        self.virtual_ms += other.virtual_ms;
+    }
+}
+
+/// A history under way.
+pub(crate) struct Run<'a> {
+    history: &'a History,
+    machine: Rc<RefCell<Machine>>,
+    process: Option<Process>,
+    shapes: Vec<Geometry>,
+    oracles: Vec<Oracle>,
+    next_action: usize,
+    /// Requests that wait for a payload slot or a process.
+    waiting: VecDeque<usize>,
+    flying: BTreeMap<u64, Flying>,
+    slots: Vec<usize>,
+    /// An ordered stop is under way; then this happens to the drives.
+    stopping: Option<Vec<Meddling>>,
+    stopped: bool,
+    /// By bay: a member in trouble counts as lost until then.
+    suspect_until_ns: Vec<u64>,
+    /// By bay: the drive has been meddled with and counts as lost until it is out of the record.
+    meddled: Vec<bool>,
+    /// Bays that hold nothing the array may use.
+    absent: Vec<usize>,
+    /// A drive has been meddled with so that it may be evicted: the operator knows, and starts without.
+    accepts_loss: bool,
+    next_number: u32,
+    refused: bool,
+    counts: Counts,
+}
+
+/// Runs a history; with `words`, the end of its log is kept.
+#[must_use]
+pub fn run(history: &History, words: bool) -> Outcome {
+    let mut run = match Run::new(history, words) {
+        Ok(run) => run,
+        Err(failure) => {
+            return Outcome {
+                hash: 0,
+                failure: Some(failure),
+                counts: Counts::default(),
+                log: Vec::new(),
+            };
+        }
+    };
+    let failure = run.whole().err();
+    let machine = run.machine.borrow();
+    let mut counts = run.counts;
+    counts.happenings = machine.journal.entries();
+    counts.virtual_ms = machine.queue.now_ns() / 1_000_000;
+    Outcome {
+        hash: machine.journal.hash(),
+        failure,
+        counts,
+        log: machine.journal.tail().map(str::to_owned).collect(),
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(history: &'a History, words: bool) -> Result<Run<'a>, Failure> {
+        let topology = &history.topology;
+        let unsound = |error: anyhow::Error| Failure::Unsound(format!("{error:#}"));
+        let (drives, shapes) = create(history.seed, topology).map_err(unsound)?;
+        let first = if topology.left_over {
+            Value::LeftOver
+        } else {
+            Value::Zero
+        };
+        let oracles = shapes.iter().enumerate().map(|(at, shape)| {
+            let mut oracle = Oracle::new(at as u8, shape.size_bytes / 512, first);
+            oracle.decides = history.mode != Mode::Beyond;
+            oracle
+        });
+        let bays = drives.len();
+        Ok(Run {
+            history,
+            oracles: oracles.collect(),
+            shapes,
+            machine: Rc::new(RefCell::new(Machine::new(history.seed, drives, words))),
+            process: None,
+            next_action: 0,
+            waiting: VecDeque::new(),
+            flying: BTreeMap::new(),
+            slots: (0..SLOTS).collect(),
+            stopping: None,
+            stopped: false,
+            suspect_until_ns: vec![0; bays],
+            meddled: vec![false; bays],
+            absent: Vec::new(),
+            next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
+            accepts_loss: false,
+            refused: false,
+            counts: Counts::default(),
+        })
+    }
+
+    fn whole(&mut self) -> Result<(), Failure> {
+        self.start()?;
+        self.schedule_action();
+        let last = self.history.actions.last().map_or(0, |action| action.at_ns);
+        let patience_ns = 100 * self.history.topology.deadline_ns + 60_000_000_000;
+        self.until(last + patience_ns, "the history", |run| {
+            run.next_action == run.history.actions.len()
+                && run.waiting.is_empty()
+                && run.flying.is_empty()
+                && run.stopping.is_none()
+        })?;
+        self.heal()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.machine.borrow().queue.now_ns()
+    }
+
+    /// Lets things happen until `done`, at most until `deadline_ns`.
+    fn until(
+        &mut self,
+        deadline_ns: u64,
+        what: &str,
+        done: impl Fn(&Run<'a>) -> bool,
+    ) -> Result<(), Failure> {
+        while !done(self) && !self.refused {
+            let happening = self.machine.borrow_mut().queue.take();
+            let Some(happening) = happening else {
+                return Err(Failure::Stuck(format!("{what}: nothing happens any more")));
+            };
+            if self.now_ns() > deadline_ns
+                || self.machine.borrow().journal.entries() > HAPPENINGS_MAX
+            {
+                let (flying, waiting) = (self.flying.len(), self.waiting.len());
+                return Err(Failure::Stuck(format!(
+                    "{what} has not ended in time: {flying} requests in flight, {waiting} waiting"
+                )));
+            }
+            self.happen(happening)?;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), Failure> {
+        match happening {
+            Happening::Turn { life, shard } => {
+                if self.machine.borrow_mut().takes_turn(life, shard)
+                    && let Some(process) = &mut self.process
+                {
+                    process.turn(shard);
+                    self.look()?;
+                }
+            }
+            Happening::Answer { life, command } => {
+                let mut machine = self.machine.borrow_mut();
+                if life == machine.life {
+                    machine.answer(command);
+                }
+            }
+            Happening::Deliver { life, to, message } => {
+                let mut machine = self.machine.borrow_mut();
+                if life == machine.life {
+                    machine.tell(to, Input::Message(message));
+                }
+            }
+            Happening::Act => self.act()?,
+        }
+        Ok(())
+    }
+
+    /// Takes what the engine has answered and told.
+    fn look(&mut self) -> Result<(), Failure> {
+        let (completions, events) = {
+            let mut machine = self.machine.borrow_mut();
+            (
+                std::mem::take(&mut machine.completions),
+                std::mem::take(&mut machine.events),
+            )
+        };
+        if let Some(problem) = self.machine.borrow_mut().problems.pop() {
+            return Err(Failure::Unsound(problem));
+        }
+        for completion in completions {
+            self.completed(completion)?;
+        }
+        for event in events {
+            self.told(event)?;
+        }
+        if let Some(meddling) = self.stopping.take_if(|_| self.stopped) {
+            self.stopped = false;
+            self.restart(Ending::Process, Outage::Stop, &meddling)?;
+        }
+        Ok(())
+    }
+
+    fn told(&mut self, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Stopped => self.stopped = true,
+            Event::Mismatch { .. } | Event::Unrecoverable { .. } | Event::VolumeFailed(_)
+                if self.history.mode != Mode::Beyond =>
+            {
+                return Err(Failure::Unsound(format!("the engine says {event:?}")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn schedule_action(&mut self) {
+        if let Some(action) = self.history.actions.get(self.next_action) {
+            let mut machine = self.machine.borrow_mut();
+            machine.queue.at(action.at_ns, Happening::Act);
+        }
+    }
+
+    fn act(&mut self) -> Result<(), Failure> {
+        let at = self.next_action;
+        let Some(action) = self.history.actions.get(at) else {
+            return Ok(());
+        };
+        self.next_action += 1;
+        match &action.act {
+            Act::Ask(_) => {
+                self.waiting.push_back(at);
+                self.submit_waiting();
+            }
+            Act::Fault(fault) => self.fault(fault)?,
+            Act::Order(order) => self.order(order),
+        }
+        self.schedule_action();
+        Ok(())
+    }
+
+    /// Starts a process on the drives that are there.
+    fn start(&mut self) -> Result<(), Failure> {
+        let topology = &self.history.topology;
+        let bays: Vec<usize> = {
+            let machine = self.machine.borrow();
+            let there =
+                |bay: &usize| !machine.drives[*bay].faults.gone && !self.absent.contains(bay);
+            (0..machine.drives.len()).filter(there).collect()
+        };
+        let missing = bays.len() < self.machine.borrow().drives.len() || self.accepts_loss;
+        let with = StartWith {
+            shards: topology.shards,
+            accept: StartOptions {
+                degraded: missing && self.history.mode != Mode::Beyond,
+                ..StartOptions::default()
+            },
+            engine: Options {
+                member_deadline: Nanos(topology.deadline_ns),
+                clean_after: Nanos(topology.clean_after_ns),
+                rate_bytes_per_s: topology.rate_bytes_per_s,
+                ..Options::default()
+            },
+            sector: SECTOR,
+        };
+        self.counts.lives += 1;
+        let mut started = Process::start(&self.machine, &bays, with);
+        for _ in 1..START_TRIES {
+            // A drive that fails now and then stops the start, and somebody starts it again.
+            let armed = self
+                .machine
+                .borrow()
+                .drives
+                .iter()
+                .any(|d| d.faults.is_armed());
+            if started.is_err() && armed {
+                started = Process::start(&self.machine, &bays, with);
+            }
+        }
+        match started {
+            Ok(process) => {
+                self.process = Some(process);
+                self.submit_waiting();
+                Ok(())
+            }
+            Err(_) if self.history.mode == Mode::Beyond => {
+                self.refused = true;
+                Ok(())
+            }
+            Err(error) => Err(Failure::Refused(format!("{error:#}"))),
+        }
+    }
+
+    /// Ends the process, meddles with the drives, and starts another one.
+    fn restart(
+        &mut self,
+        ending: Ending,
+        outage: Outage,
+        meddling: &[Meddling],
+    ) -> Result<(), Failure> {
+        let note = format!("{outage:?} {meddling:?}");
+        self.machine.borrow_mut().note(&Note::Action(&note));
+        if let Some(process) = self.process.take() {
+            process.end(ending);
+        }
+        self.forget_flying();
+        for oracle in &mut self.oracles {
+            oracle.crash(ending == Ending::Power);
+        }
+        self.absent.clear();
+        self.machine
+            .borrow_mut()
+            .drives
+            .iter_mut()
+            .for_each(|drive| drive.faults.hang(0));
+        for what in meddling {
+            self.meddle(*what);
+        }
+        self.start()
+    }
+}

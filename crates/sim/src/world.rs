@@ -1,0 +1,100 @@
+//! The engine's border to the [`Machine`]: one [`SimWorld`] for each shard.
+
+use crate::machine::{Machine, Note};
+use engine::control::message::Message;
+use engine::control::record::Record;
+use engine::event::Event;
+use engine::limits::REAP_MAX;
+use engine::log::LogUnit;
+use engine::plan::Segment;
+use engine::request::Completion;
+use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::world::{Input, Io, Token, World};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// See the module's prose.
+pub struct SimWorld {
+    machine: Rc<RefCell<Machine>>,
+    shard: ShardId,
+}
+
+impl SimWorld {
+    /// The world of one shard.
+    #[must_use]
+    pub fn new(machine: Rc<RefCell<Machine>>, shard: ShardId) -> SimWorld {
+        SimWorld { machine, shard }
+    }
+}
+
+impl World for SimWorld {
+    fn now(&mut self) -> Nanos {
+        Nanos(self.machine.borrow().queue.now_ns())
+    }
+
+    fn reap(&mut self, inputs: &mut Vec<Input>) {
+        let shard = self.shard.0 as usize;
+        self.machine.borrow_mut().reap(shard, inputs, REAP_MAX);
+    }
+
+    fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
+        let shard = self.shard.0 as usize;
+        self.machine.borrow_mut().start(shard, io, memory);
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let shard = self.shard.0 as usize;
+        self.machine.borrow_mut().cancel(shard, token);
+    }
+
+    fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
+        let length = length_bytes as usize;
+        let mut machine = self.machine.borrow_mut();
+        let sum = machine.xor_of(length, sources.map(|segment| segment.buffer));
+        machine.memory_mut(target, length).copy_from_slice(&sum);
+    }
+
+    fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
+        let buffers = sources.map(|segment| segment.buffer);
+        let sum = self.machine.borrow().xor_of(length_bytes as usize, buffers);
+        sum.iter().all(|&byte| byte == 0)
+    }
+
+    fn encode_log(
+        &mut self,
+        unit: &LogUnit,
+        _partial_parities: impl Iterator<Item = Segment>,
+        _image: Buffer,
+    ) {
+        // Assembly gives no volume a log so far.
+        panic!("{:?} has no write-hole log", unit.volume);
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let mut machine = self.machine.borrow_mut();
+        machine.note(&Note::Completion(completion.tag, completion.result.is_ok()));
+        machine.completions.push(completion);
+    }
+
+    fn send(&mut self, to: ShardId, message: Message) {
+        let (from, to) = (self.shard.0 as usize, to.0 as usize);
+        self.machine.borrow_mut().post(from, to, message);
+    }
+
+    fn persist(&mut self, member: MemberId, record: &Record) {
+        let mut machine = self.machine.borrow_mut();
+        let bay = machine.bays[member.0 as usize];
+        machine.note(&Note::Persist(bay, record.generation));
+        machine.persist(self.shard, member, record);
+    }
+
+    fn event(&mut self, event: Event) {
+        let mut machine = self.machine.borrow_mut();
+        machine.note(&Note::Event(&format!("{event:?}")));
+        machine.events.push(event);
+    }
+
+    fn submit(&mut self) {}
+
+    fn wait(&mut self, _until: Option<Nanos>) {}
+}
