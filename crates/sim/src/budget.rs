@@ -75,7 +75,9 @@ impl State<'_> {
         self.record.volumes.iter().all(|volume| {
             let sure = self.sure_slots(volume, None);
             let whole = sure.count() == u32::from(volume.geometry.members);
-            let parity_doubtful = volume.geometry.level == Level::Raid5 && volume.dirty;
+            // A mark that is being taken back is still on the drives.
+            let dirty = volume.dirty || !self.is_durable;
+            let parity_doubtful = volume.geometry.level == Level::Raid5 && dirty;
             volume.geometry.survives(sure) && (whole || !parity_doubtful)
         })
     }

@@ -33,6 +33,7 @@ impl History {
             style: Style::draw(&mut Stream::new(seed, "style", 0), wish.mode),
             topology: &topology,
             at_ns: 0,
+            outage_in: 0,
             streams: [0; 4],
         };
         let actions = drawing.actions();
@@ -165,6 +166,8 @@ struct Drawing<'a> {
     style: Style,
     topology: &'a Topology,
     at_ns: u64,
+    /// Acts until an outage, after a drive was lost: what happens before that is on record matters most.
+    outage_in: u64,
     /// By connection: where its sequential stream goes on.
     streams: [u64; 4],
 }
@@ -199,9 +202,20 @@ impl Drawing<'_> {
     }
 
     fn act(&mut self) -> Act {
+        if self.outage_in == 1 {
+            self.outage_in = 0;
+            let outage = self.random.pick(&[Outage::PowerCut, Outage::Crash]);
+            return Act::Fault(Fault::Outage(outage, vec![Meddling::Return]));
+        }
+        self.outage_in = self.outage_in.saturating_sub(1);
         let roll = self.random.below(256);
         if roll < self.style.faults {
-            return Act::Fault(self.fault());
+            let fault = self.fault();
+            let loses = matches!(fault, Fault::DropOut(_) | Fault::Errors(..));
+            if loses && self.random.chance(1, 3) {
+                self.outage_in = self.random.between(1, 6);
+            }
+            return Act::Fault(fault);
         }
         if roll < self.style.faults + self.style.orders {
             return Act::Order(self.order());

@@ -312,7 +312,9 @@ impl<'a> Run<'a> {
     fn told(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Stopped => self.stopped = true,
-            Event::Mismatch { .. } | Event::Unrecoverable { .. } | Event::VolumeFailed(_)
+            // `Unrecoverable` alone says little: a scrub whose member fails says so of rows that are well.
+            // Requests that fail, and what is there in the end, are judged for themselves.
+            Event::Mismatch { .. } | Event::VolumeFailed(_)
                 if self.history.mode != Mode::Beyond =>
             {
                 return Err(Failure::Unsound(format!("the engine says {event:?}")));
@@ -372,15 +374,11 @@ impl<'a> Run<'a> {
             sector: SECTOR,
         };
         self.counts.lives += 1;
+        // A drive that fails now and then stops the start, and somebody starts it again.
+        let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
+        let armed = self.machine.borrow().drives.iter().any(is_armed);
         let mut started = Process::start(&self.machine, &bays, with);
         for _ in 1..START_TRIES {
-            // A drive that fails now and then stops the start, and somebody starts it again.
-            let armed = self
-                .machine
-                .borrow()
-                .drives
-                .iter()
-                .any(|d| d.faults.is_armed());
             if started.is_err() && armed {
                 started = Process::start(&self.machine, &bays, with);
             }
