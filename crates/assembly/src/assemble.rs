@@ -1,20 +1,20 @@
 //! Choosing the truth among opened drives and turning it into the engine's record.
 //!
-//! Nothing is written here except what must be durable before the first volume starts: absences that the
-//! operator accepted, a resync that a crash made necessary, a write-hole policy that is switched off.
+//! Nothing is written except what must be durable before the first volume starts ([`crate::prepare`]).
 
+use crate::log::logged_volume;
 use crate::member::Member;
 use crate::persist::Persister;
-use crate::write::{finish_update, write_record};
+use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
 use engine::control::record::{
-    MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
+    LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork, start_mode};
-use metadata::imsm::{Level as ImsmLevel, Mpb, Volume, WriteHolePolicy};
+use metadata::imsm::{Level as ImsmLevel, Mpb, SectorSize, Volume};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -46,36 +46,14 @@ pub fn assemble<M: Member>(
     let (assembly, mut notes) = choose_one(&drives)?;
     let mut mpb = assembly.mpb.clone();
     let present = assembly.present();
-    let modes: Vec<StartMode> = (0..mpb.volumes.len())
+    let mut modes: Vec<StartMode> = (0..mpb.volumes.len())
         .map(|at| start_mode(&mpb, at, &present, options))
         .collect();
     for (volume, mode) in mpb.volumes.iter().zip(&modes) {
-        match mode {
-            StartMode::Refused {
-                reason,
-                override_flag,
-            } => {
-                let hint = override_flag.map_or(String::new(), |flag| {
-                    format!("; {flag} starts it all the same")
-                });
-                bail!("volume {} is not started: {reason}{hint}", volume.name);
-            }
-            StartMode::ReadOnly { reason, .. } => {
-                notes.push(format!(
-                    "volume {} is started read-only: {reason}",
-                    volume.name
-                ));
-            }
-            StartMode::ReadWrite { .. } => {}
-        }
+        notes.extend(require_startable(volume, mode, read_only)?);
     }
-    let changed = if read_only {
-        false
-    } else {
-        prepare(&mut mpb, &assembly, &modes)?
-    };
-    if changed {
-        finish_update(assembly.unfinished.as_ref(), &drives)?;
+    if !read_only {
+        notes.extend(prepare(&mut mpb, &assembly, &drives, &mut modes, options)?);
     }
     let order = drive_order(&assembly);
     let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
@@ -90,12 +68,15 @@ pub fn assemble<M: Member>(
         .map(geometry)
         .collect::<Result<Vec<_>>>()?;
     let actives = members.len() - assembly.spares.len();
-    if changed {
-        let written: Vec<&M> = members[..actives].iter().collect();
-        mpb.bump_generation();
-        write_record(&mpb, &written)?;
-    }
-    let record = record_of(&mpb, &members, actives, &shapes, &modes, read_only);
+    let record = record_of(
+        &mpb,
+        assembly.sector,
+        &members,
+        actives,
+        &shapes,
+        &modes,
+        read_only,
+    );
     let volume_names = mpb
         .volumes
         .iter()
@@ -135,47 +116,47 @@ fn choose_one(drives: &[impl Member]) -> Result<(Assembly, Vec<String>)> {
     Ok((assembly, notes))
 }
 
-/// Writes into `mpb` what must be durable before anything starts; returns whether anything changed.
-fn prepare(mpb: &mut Mpb, assembly: &Assembly, modes: &[StartMode]) -> Result<bool> {
-    let mut absences = Assembly {
-        mpb: mpb.clone(),
-        ..assembly.clone()
-    };
-    let mut changed = absences.record_absences()? | assembly.rewrite_needed;
-    *mpb = absences.mpb;
-    for (at, mode) in modes.iter().enumerate() {
-        let StartMode::ReadWrite {
-            sync,
-            switch_policy,
+/// What the user should know about how a volume starts.
+fn require_startable(volume: &Volume, mode: &StartMode, read_only: bool) -> Result<Option<String>> {
+    let name = volume.name;
+    match mode {
+        StartMode::Refused {
+            reason,
+            override_flag,
+        } => {
+            let hint = override_flag.map_or(String::new(), |flag| {
+                format!("; {flag} starts it all the same")
+            });
+            bail!("volume {name} is not started: {reason}{hint}")
+        }
+        StartMode::ReadOnly { reason, .. } => Ok(Some(format!(
+            "volume {name} is started read-only: {reason}"
+        ))),
+        StartMode::ReadWrite {
+            replay: true,
+            lost_slots,
             ..
-        } = mode
-        else {
-            continue;
-        };
-        if *switch_policy {
-            mpb.set_write_hole_policy(at, WriteHolePolicy::Off)?;
-            changed = true;
-        }
-        let recorded = mpb.volumes[at].migration.is_some();
-        if matches!(sync, SyncWork::Resync { .. }) && !recorded {
-            mpb.start_repair(at)?;
-            changed = true;
-        }
-        if matches!(sync, SyncWork::InitialSync { .. }) && !recorded {
-            mpb.start_initial_sync(at)?;
-            changed = true;
-        }
+        } if read_only && !lost_slots.is_empty() => bail!(
+            "volume {name} is not started read-only: it was not stopped cleanly and lacks a member, so \
+             its write-hole log has to be replayed, which writes; leave out --read-only"
+        ),
+        StartMode::ReadWrite { .. } => Ok(None),
     }
-    Ok(changed)
 }
 
 /// Indices of the drives that serve, in the order of the disk table, then the spares.
-fn drive_order(assembly: &Assembly) -> Vec<usize> {
-    let serving = assembly.members.iter().filter_map(|state| match state {
+pub(crate) fn drive_order(assembly: &Assembly) -> Vec<usize> {
+    active_drives(assembly)
+        .chain(assembly.spares.iter().copied())
+        .collect()
+}
+
+/// Indices of the drives that serve, in the order of the disk table.
+pub(crate) fn active_drives(assembly: &Assembly) -> impl Iterator<Item = usize> {
+    assembly.members.iter().filter_map(|state| match state {
         Chosen::Present { drive } => Some(*drive),
         _ => None,
-    });
-    serving.chain(assembly.spares.iter().copied()).collect()
+    })
 }
 
 /// Takes the drives named by `order`, in that order, and the rest.
@@ -224,6 +205,7 @@ pub fn geometry_of(volume: &Volume, block_bytes: u32) -> Result<Geometry> {
 
 fn record_of<M: Member>(
     mpb: &Mpb,
+    sector: SectorSize,
     members: &[M],
     actives: usize,
     shapes: &[Geometry],
@@ -239,12 +221,8 @@ fn record_of<M: Member>(
         size_bytes: probed.size_bytes(),
         volatile_cache: probed.volatile_cache(),
     };
-    let volumes = mpb
-        .volumes
-        .iter()
-        .zip(shapes)
-        .zip(modes)
-        .map(|((volume, shape), mode)| {
+    let volumes = mpb.volumes.iter().zip(shapes).zip(modes).enumerate().map(
+        |(at, ((volume, shape), mode))| {
             let lost = match mode {
                 StartMode::ReadWrite { lost_slots, .. }
                 | StartMode::ReadOnly { lost_slots, .. } => lost_slots.clone(),
@@ -267,14 +245,25 @@ fn record_of<M: Member>(
                         ..
                     }
                 ),
-                log: None,
+                log: log_area(mpb, at, sector, mode).filter(|_| !read_only),
             }
-        });
+        },
+    );
     Record {
         generation: u64::from(mpb.generation),
         volumes: volumes.collect(),
         members: members.iter().enumerate().map(drive).collect(),
     }
+}
+
+fn log_area(mpb: &Mpb, at: usize, sector: SectorSize, mode: &StartMode) -> Option<LogArea> {
+    if !matches!(mode, StartMode::ReadWrite { .. }) {
+        return None;
+    }
+    logged_volume(mpb, at, sector).map(|logged| LogArea {
+        offset_bytes: logged.log_sector() * SECTOR_BYTES,
+        length_bytes: logged.log_bytes() as u32,
+    })
 }
 
 fn slots_of(

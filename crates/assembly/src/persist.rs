@@ -10,9 +10,11 @@
 use crate::member::Member;
 use crate::write::record_on;
 use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
+use engine::log::LogUnit;
 use engine::units::{MemberId, Slot};
 use metadata::crc32c::crc32c;
 use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
+use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
 use metadata::imsm::{Mpb, RecordIdentity, SectorSize, Serial};
@@ -87,6 +89,13 @@ impl Persister {
     #[must_use]
     pub fn mpb(&self) -> &Mpb {
         &self.mpb
+    }
+
+    /// What writes the headers of this container's write-hole logs.
+    pub fn log_encoder(
+        &self,
+    ) -> impl FnMut(&LogUnit, &[u32], &mut [u8; HEADER_BYTES]) + Send + use<> {
+        crate::log::encoder(self.mpb.container_family(), self.sector)
     }
 
     /// `record` in the form and places for `member`: first byte on the drive, and the bytes. Each part has

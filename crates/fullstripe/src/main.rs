@@ -44,6 +44,8 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Delete a volume
     Destroy(commands::destroy::DestroyArgs),
+    /// Switch the write-hole protection of a RAID 5 that nobody serves
+    WriteHole(commands::write_hole::WriteHoleArgs),
     /// Look at this machine: what it offers for arrays, and what to change
     Doctor(doctor::DoctorArgs),
     /// Keep a copy of the metadata of drives, or bring it back
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Assemble(args) => commands::assemble::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Destroy(args) => commands::destroy::run(&args),
+        Command::WriteHole(args) => commands::write_hole::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -498,7 +498,13 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
             [0, 1].map(|at| FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}"))));
         (0..2).for_each(|at| bed.replace_drive(at, faulty[at].path()));
         let drives = specs(&bed, members);
-        bed.create("data", level, &drives, &[]);
+        // A RAID 5 without a log has nothing to go by then.
+        let protection: &[&str] = if level == 5 {
+            &["--write-hole", "off"]
+        } else {
+            &[]
+        };
+        bed.create("data", level, &drives, protection);
         let server = bed.serve(&drives).start();
         server.wait_optimal(60);
         let load = load(&server, 9, Mix::Everything);

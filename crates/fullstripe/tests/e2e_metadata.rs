@@ -19,3 +19,5 @@ mod refusals;
 mod rig;
 #[path = "e2e_metadata/shadows.rs"]
 mod shadows;
+#[path = "e2e_metadata/write_hole.rs"]
+mod write_hole;

@@ -1,8 +1,9 @@
 //! Adding a drive to the running array.
 //!
 //! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then
-//! its spare record is written, *before* the array knows the drive: a degraded array takes a spare
-//! at once and writes its own record onto it, which a late spare record would destroy.
+//! write-hole logs are made empty where it would keep them, and its spare record is written, *before* the
+//! array knows the drive: a degraded array takes a spare at once and writes its own record onto it, which a
+//! late spare record would destroy.
 
 use super::errors::ApiError;
 use super::schema::{Done, SpareRequest};
@@ -10,6 +11,7 @@ use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words, search};
 use crate::commands::words::size;
 use crate::container::Container;
+use crate::container::log::{initialise_all, logged_volumes};
 use crate::container::persist::Identity;
 use crate::container::probe::{Probed, parse_spec, probe};
 use crate::container::write::write_record;
@@ -22,6 +24,7 @@ use engine::control::message::Command;
 use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
 use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
+use metadata::imsm::log::LoggedVolume;
 use metadata::imsm::{Mpb, SectorSize};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -36,6 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Spares {
     sector: SectorSize,
     needed_bytes: u64,
+    /// Volumes whose write-hole log the drive has to have room for.
+    logged: Vec<LoggedVolume>,
     /// Every number has been given; numbers of drives are not used twice.
     full: Mutex<bool>,
 }
@@ -49,8 +54,10 @@ impl Spares {
             shape.start_bytes + shape.component_bytes
         });
         let first = container.members.first();
+        let sector = first.map_or(SectorSize::Bytes512, |member| member.sector);
         Spares {
-            sector: first.map_or(SectorSize::Bytes512, |member| member.sector),
+            sector,
+            logged: logged_volumes(container.persister.mpb(), sector),
             needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
             full: Mutex::new(false),
         }
@@ -74,6 +81,8 @@ impl Spares {
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
         refuse_foreign(&probed, request.force)?;
+        initialise_all(&self.logged, &[&probed])
+            .map_err(|error| ApiError::conflict(format!("{error:#}")))?;
         mark_as_spare(&probed)?;
         let name = probed.drive.name().to_owned();
         let notes = probed.drive.notes().to_vec();

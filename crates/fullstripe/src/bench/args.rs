@@ -1,5 +1,6 @@
 //! What was asked for: the command line, and the same as a checked [`Config`].
 
+use crate::commands::write_hole::WriteHole;
 use anyhow::{Context, bail, ensure};
 use drives::completion::CompletionMode;
 use drives::spec::{MemberSpec, Target, parse_size};
@@ -53,6 +54,9 @@ pub struct BenchArgs {
     /// Chunk of the array
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_bytes)]
     chunk: u32,
+    /// What protects a RAID 5 when a crash interrupts a write
+    #[arg(long, value_enum, default_value = "off")]
+    write_hole: WriteHole,
     /// How long the array is measured; the comparisons take as long again by half
     #[arg(long, default_value = "5s", value_parser = parse_time)]
     time: Duration,
@@ -109,6 +113,7 @@ impl BenchArgs {
             shards: self.shards,
             failed: self.failed,
             chunk_bytes: self.chunk,
+            log: self.write_hole == WriteHole::Log,
             time: self.time,
             completion: self.completion,
             overwrite: self.overwrite,
@@ -146,6 +151,8 @@ pub(crate) struct Config {
     pub failed: Option<u8>,
     /// The array's chunk.
     pub chunk_bytes: u32,
+    /// Whether there is a write-hole log.
+    pub log: bool,
     /// How long the array is measured, all rounds together.
     pub time: Duration,
     /// What threads do when there is nothing to do.

@@ -3,22 +3,27 @@
 //! The array's data lies at the start of each member; behind it a reserve of [`RESERVE_BYTES`]
 //! takes the record whenever the controller wants it durable. What is written there is a real block
 //! with the record's generation, so that dirty marks and failures cost what they cost; nobody reads
-//! it back.
+//! it back. Between them lies the write-hole log, if there is one.
 
 use super::args::Config;
 use crate::container::busy;
 use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Target};
-use drives::world::Encoder;
-use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
+use drives::world::{Encoder, LogEncoder};
+use engine::control::record::{
+    LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
+};
 use engine::layout::{Geometry, Level};
 use engine::limits::MIRROR_ROW_BYTES;
 use engine::units::{MemberId, Slot};
+use metadata::imsm::SectorSize;
 use std::sync::Arc;
 
 /// Behind the data on every member.
 const RESERVE_BYTES: u64 = 1 << 20;
+/// Of a write-hole log, as the format has it.
+const LOG_BYTES: u32 = 1 << 20;
 /// Of one record; whole sectors on every drive.
 const RECORD_BYTES: usize = 4096;
 /// First bytes of a record, for whoever finds one.
@@ -37,6 +42,8 @@ pub(super) struct Members {
     pub bare: Arc<Drive>,
     /// The array.
     pub geometry: Geometry,
+    /// Its write-hole log.
+    pub log: Option<LogArea>,
     /// The members' common limits.
     pub limits: Limits,
     /// Whether the members are files or block devices, whose speed only a measurement knows.
@@ -83,10 +90,15 @@ impl Members {
         }
         let geometry = geometry(config, &drives)?;
         let limits = first.limits;
+        let log = config.log.then_some(LogArea {
+            offset_bytes: geometry.component_bytes,
+            length_bytes: LOG_BYTES,
+        });
         Ok(Members {
             drives,
             bare,
             geometry,
+            log,
             limits,
             hardware,
             notes,
@@ -114,13 +126,22 @@ impl Members {
             slots: slots.collect(),
             sync: None,
             then_resync: false,
-            log: None,
+            log: self.log,
         };
         Record {
             generation: 1,
             members: self.drives.iter().map(member).collect(),
             volumes: vec![volume],
         }
+    }
+
+    /// Writes the headers of write-hole logs, as those of a real array.
+    pub fn log_encoder(&self) -> LogEncoder {
+        let sector = SectorSize::from_bytes(self.geometry.block_bytes);
+        Box::new(crate::container::log::encoder(
+            1,
+            sector.unwrap_or(SectorSize::Bytes512),
+        ))
     }
 
     /// Writes records into the reserve.
@@ -184,8 +205,14 @@ fn fill(drive: &Drive) -> anyhow::Result<()> {
 
 fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Geometry> {
     let present = || drives.iter().flatten();
+    ensure!(
+        !config.log || config.level == Level::Raid5,
+        "--write-hole log: {} has no write hole that a log could close; leave it out",
+        config.level
+    );
+    let log_bytes = if config.log { u64::from(LOG_BYTES) } else { 0 };
     let room = present()
-        .map(|drive| reserve_from(drive))
+        .map(|drive| reserve_from(drive).saturating_sub(log_bytes))
         .min()
         .unwrap_or(0);
     let row = if config.level == Level::Raid1 {
@@ -211,10 +238,11 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
         Level::Raid10 | Level::Raid5 => shape.data_members().max(1),
     };
     let block_bytes = u64::from(config.block_bytes);
+    let reserve_mib = (RESERVE_BYTES + log_bytes) >> 20;
     shape.size_bytes = shape.component_bytes * u64::from(data_members);
     ensure!(
         shape.size_bytes >= block_bytes && shape.component_bytes >= block_bytes,
-        "--member {} is too small: behind a reserve of 1 MiB it has {room} bytes, and a request of \
+        "--member {} is too small: behind a reserve of {reserve_mib} MiB it has {room} bytes, and a request of \
          --bs {block_bytes} and a row of {row} bytes have to fit; name larger members",
         config.member
     );
@@ -290,6 +318,7 @@ mod tests {
             shards: 1,
             failed: None,
             chunk_bytes: 65_536,
+            log: false,
             time: Duration::from_millis(200),
             completion: CompletionMode::Interrupt,
             overwrite: false,

@@ -42,9 +42,13 @@ fn header(text: &mut String, asked: &Asked) {
     } else {
         "small pages"
     };
+    let log = match asked.write_hole {
+        "log" => ", write-hole log",
+        _ => "",
+    };
     let _ = writeln!(
         text,
-        "{} of {} x {}, chunk {}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}\
+        "{} of {} x {}, chunk {}{log}{failed}\n{} of {}, queue depth {}, {} {shards} ({cores}), {} s\n{}\
          , {pages}, completion {}\n",
         asked.level,
         asked.count,
@@ -203,6 +207,7 @@ mod tests {
                 shards: 1,
                 failed: Some(2),
                 chunk_bytes: 65_536,
+                write_hole: "off",
                 time_s: 5.0,
                 pinned_cores: vec![1],
                 completion: "interrupt".to_owned(),

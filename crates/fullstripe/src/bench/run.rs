@@ -257,7 +257,7 @@ impl<'a> Bench<'a> {
             mailbox,
             peers,
             port,
-            log_encoder: Box::new(|_, _, _| {}),
+            log_encoder: self.members.log_encoder(),
             encoder: self.members.encoder(),
             on_event,
         })?)

@@ -21,6 +21,7 @@ fn config(level: Level, member: &str, count: u8) -> Config {
         shards: 1,
         failed: None,
         chunk_bytes: 65_536,
+        log: false,
         time: Duration::from_millis(200),
         completion: CompletionMode::Interrupt,
         overwrite: false,

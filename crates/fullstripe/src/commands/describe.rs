@@ -8,7 +8,7 @@ use super::words::SECTOR_BYTES;
 use crate::container::probe::{Member, Probed};
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
-use metadata::imsm::start::{StartOptions, start_mode};
+use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 pub use volume::chunk_bytes;
 
@@ -117,6 +117,19 @@ pub struct StartReport {
     pub option: Option<&'static str>,
     /// What would run in the background.
     pub work: Option<String>,
+    /// What would be replayed first of its write-hole log, where it was not stopped cleanly.
+    pub replay: Option<ReplayReport>,
+}
+
+/// What a replay of a write-hole log would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayReport {
+    /// Entries whose parity would be written.
+    pub entries: u32,
+    /// Entries that would be left out.
+    pub skipped: u32,
+    /// Whether parity would be right everywhere then.
+    pub settles_everything: bool,
 }
 
 /// Groups `drives` into containers and describes each as it would be started with `options`.
@@ -184,15 +197,7 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
         Err(refusal) => return refused_container(drives, found.container_family, refusal),
     };
     let mpb = &assembly.mpb;
-    let present = assembly.present();
-    let volumes = (0..mpb.volumes.len()).map(|at| {
-        volume::describe(
-            drives,
-            assembly,
-            at,
-            &start_mode(mpb, at, &present, options),
-        )
-    });
+    let volumes = (0..mpb.volumes.len()).map(|at| volume::describe(drives, assembly, at, options));
     let name = |drive: &usize| drives[*drive].drive.name().to_owned();
     ContainerReport {
         uuid: Some(Uuid::of_container(mpb).to_string()),

@@ -2,7 +2,7 @@
 //!
 //! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would
 //! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
-//! back), [`destroy`].
+//! back), [`write_hole`] (a RAID 5's protection), [`destroy`].
 //!
 //! The rules that all of them keep: what a command would destroy is looked for first ([`foreign`]) and
 //! named; it goes only by `--force` or `--yes`; and before a byte of existing metadata changes, what was
@@ -22,3 +22,4 @@ pub mod list;
 pub mod metadata;
 pub mod open;
 pub mod words;
+pub mod write_hole;

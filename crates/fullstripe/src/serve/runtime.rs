@@ -372,7 +372,7 @@ fn run_shard<P: Port>(
         mailbox: start.mailbox,
         peers: shared.mail.clone(),
         port,
-        log_encoder: Box::new(|_, _, _| {}),
+        log_encoder: Box::new(lock(&shared.persister).log_encoder()),
         encoder,
         on_event: Box::new(move |event| {
             // The listener outlives every data thread.

@@ -182,7 +182,7 @@ fn a_truncated_member_is_named() {
 
 #[test]
 fn a_dirty_volume_says_what_will_be_done() {
-    let rig = Rig::with_array("vol --level 5", 3);
+    let rig = Rig::with_array("vol --level 5 --write-hole off", 3);
     for name in ["d0", "d1", "d2"] {
         rig.change_record(name, |record| record.set_dirty(0, true).unwrap());
     }

@@ -50,7 +50,10 @@ fn members_are_zeroed_or_the_volume_is_born_unprotected() {
     for name in ["d0", "d1", "d2"] {
         rig.put(name, 0, &vec![0xA5; DRIVE_BYTES as usize]);
     }
-    let made = rig.json("create whole --level 5 --size 8m d0 d1 d2", 0);
+    let made = rig.json(
+        "create whole --level 5 --size 8m --write-hole off d0 d1 d2",
+        0,
+    );
     assert_eq!(made["in_sync"], true);
     let data = &rig.content("d1")[..4 << 20];
     assert!(data.iter().all(|&byte| byte == 0));

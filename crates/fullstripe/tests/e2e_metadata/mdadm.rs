@@ -151,7 +151,15 @@ fn compare_volume(fields: &BTreeMap<String, String>, made: &Value, record: &Valu
     assert_eq!(field("Migrate State"), "idle");
     assert_eq!(field("Map State"), "normal");
     assert_eq!(field("Dirty State"), "clean");
-    assert_eq!(field("RWH Policy"), "off");
+    let protection = match record["write_hole_policy"].as_str().unwrap() {
+        "off" => "off",
+        _ => "Multiple distributed PPLs",
+    };
+    assert_eq!(field("RWH Policy"), protection);
+    assert_eq!(
+        protection == "off",
+        made["level"] != 5 || record["write_hole_log"].is_null()
+    );
 }
 
 #[test]
@@ -174,6 +182,7 @@ fn mdadm_reads_raid_10() {
 fn mdadm_reads_raid_5() {
     compare(3, &["r5 --level 5"]);
     compare(4, &["r5 --level 5 --chunk 16k"]);
+    compare(3, &["r5 --level 5 --write-hole off"]);
 }
 
 #[test]

@@ -196,6 +196,8 @@ impl Volume {
     pub const VERIFY_AND_FIX: u32 = 0x80;
     /// Dirty bit: writes may be in flight.
     pub const DIRTY: u8 = 1;
+    /// Dirty bit: what was in flight is in the write-hole log.
+    pub const LOG_VALID: u8 = 2;
 
     /// Whether writes may have been in flight when this record was last written.
     #[must_use]

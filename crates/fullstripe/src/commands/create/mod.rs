@@ -15,6 +15,7 @@ use super::exit_codes::conclude;
 use super::foreign::{Ends, Finding};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
+use super::write_hole::{self, WriteHole};
 use crate::container::assemble::geometry_of;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
@@ -45,6 +46,9 @@ pub struct CreateArgs {
     /// Usable size; the largest possible unless given. Rounded down to 1 MiB on each drive.
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
+    /// What protects a RAID 5 when a crash interrupts a write; a log unless given.
+    #[arg(long, value_enum)]
+    write_hole: Option<WriteHole>,
     /// Allow shapes that firmware or older mdadm cannot read, and say who cannot.
     #[arg(long)]
     wide: bool,
@@ -118,6 +122,12 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
     let chunk_bytes = args.chunk.unwrap_or(DEFAULT_CHUNK_BYTES);
     if !chunk_bytes.is_power_of_two() || !(4 << 10..=1 << 20).contains(&chunk_bytes) {
         bail!("--chunk {chunk_bytes} is not possible: use a power of two from 4k to 1m");
+    }
+    if args.level != Level::Raid5 && args.write_hole == Some(WriteHole::Log) {
+        bail!(
+            "a {} has no write hole that a log could close; leave out --write-hole log",
+            args.level
+        );
     }
     Ok(VolumeSpec {
         name,
@@ -200,6 +210,7 @@ fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Resu
         mpb.start_initial_sync(0)?;
     }
     let all: Vec<&Probed> = drives.iter().collect();
+    protect(args, &mut mpb, 0, &all)?;
     write_record(&mpb, &all)?;
     Ok(Created {
         mpb,
@@ -237,6 +248,7 @@ fn add_volume(
     if unsynced.is_some() {
         mpb.start_initial_sync(at)?;
     }
+    protect(args, &mut mpb, at, &all)?;
     finish_update(assembly.unfinished.as_ref(), drives)?;
     mpb.bump_generation();
     write_record(&mpb, &all)?;
@@ -247,6 +259,15 @@ fn add_volume(
         unsynced,
         destroyed: Vec::new(),
     })
+}
+
+/// Gives a new RAID 5 the protection against the write hole that was asked for.
+fn protect(args: &CreateArgs, mpb: &mut Mpb, at: usize, drives: &[&Probed]) -> Result<()> {
+    if args.level != Level::Raid5 {
+        return Ok(());
+    }
+    let wanted = args.write_hole.unwrap_or(WriteHole::Log);
+    write_hole::establish(wanted, mpb, at, drives[0].sector, drives)
 }
 
 /// A refusal of the format, with what to do where the format cannot know it.

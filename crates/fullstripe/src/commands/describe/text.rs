@@ -89,7 +89,22 @@ fn start(volume: &VolumeReport) -> String {
     let name = &volume.name;
     let start = &volume.start;
     let reason = start.reason.clone().unwrap_or_default();
-    match (start.mode, &start.work) {
+    let replay = start.replay.as_ref().map_or(String::new(), |replay| {
+        let skipped = match replay.skipped {
+            0 => String::new(),
+            some => format!(", {some} skipped"),
+        };
+        let enough = if replay.settles_everything {
+            ""
+        } else {
+            ", which does not settle everything"
+        };
+        format!(
+            "  {name} starts with a replay of its write-hole log: {}{skipped}{enough}\n",
+            count(replay.entries as usize, "write")
+        )
+    });
+    let then = match (start.mode, &start.work) {
         ("refused", _) => {
             let option = start.option.map_or(String::new(), |option| {
                 format!("; {option} starts it all the same")
@@ -99,7 +114,8 @@ fn start(volume: &VolumeReport) -> String {
         ("read-only", _) => format!("  {name} is started read-only: {reason}\n"),
         (_, Some(work)) => format!("  {name} is started with {work}\n"),
         _ => String::new(),
-    }
+    };
+    replay + &then
 }
 
 /// Members that are here, and those whose loss is on record. What else is wrong with one is in the notes;

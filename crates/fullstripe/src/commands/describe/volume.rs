@@ -1,20 +1,24 @@
 //! A volume in its present state, and how it would be started.
 
 use super::super::words::{SECTOR_BYTES, level_number};
-use super::{SlotReport, StartReport, VolumeReport};
+use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
+use crate::container::log::rehearse;
 use crate::container::probe::Probed;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;
-use metadata::imsm::start::{StartMode, SyncWork};
+use metadata::imsm::start::{
+    StartMode, StartOptions, SyncWork, start_mode, start_mode_without_log,
+};
 use metadata::imsm::{MapState, Mpb, Uuid, Volume};
 
-/// Describes volume number `at`, which would be started by `mode`.
+/// Describes volume number `at`, which would be started with `options`.
 pub(super) fn describe(
     drives: &[Probed],
     assembly: &Assembly,
     at: usize,
-    mode: &StartMode,
+    options: StartOptions,
 ) -> VolumeReport {
+    let (mode, replay) = outlook(drives, assembly, at, options);
     let mpb = &assembly.mpb;
     let volume = &mpb.volumes[at];
     let slots = slots(drives, assembly, volume);
@@ -25,11 +29,41 @@ pub(super) fn describe(
         level: level.map_or(volume.map.stored_level, level_number),
         size_bytes: volume.size_sectors.saturating_mul(SECTOR_BYTES),
         chunk_bytes: chunk_bytes(volume),
-        state: state(level, &slots, mode),
+        state: state(level, &slots, &mode),
         dirty: volume.is_dirty(),
         slots,
-        start: start(volume, mode),
+        start: StartReport {
+            replay,
+            ..start(volume, &mode)
+        },
     }
+}
+
+/// How the volume would be started, and what of its write-hole log would be replayed before.
+fn outlook(
+    drives: &[Probed],
+    assembly: &Assembly,
+    at: usize,
+    options: StartOptions,
+) -> (StartMode, Option<ReplayReport>) {
+    let present = assembly.present();
+    let mode = start_mode(&assembly.mpb, at, &present, options);
+    if !matches!(mode, StartMode::ReadWrite { replay: true, .. }) {
+        return (mode, None);
+    }
+    let Some(report) = rehearse(drives, assembly, at) else {
+        return (mode, None);
+    };
+    let replay = ReplayReport {
+        entries: report.entries_replayed,
+        skipped: report.entries_skipped(),
+        settles_everything: report.is_conclusive(),
+    };
+    if replay.settles_everything {
+        return (mode, Some(replay));
+    }
+    let without = start_mode_without_log(&assembly.mpb, at, &present, options);
+    (without, Some(replay))
 }
 
 /// The chunk that people are told of: a mirror has none.
@@ -87,12 +121,14 @@ fn start(volume: &Volume, mode: &StartMode) -> StartReport {
             reason: None,
             option: None,
             work: work(volume, sync),
+            replay: None,
         },
         StartMode::ReadOnly { reason, .. } => StartReport {
             mode: "read-only",
             reason: Some(reason.to_string()),
             option: None,
             work: None,
+            replay: None,
         },
         StartMode::Refused {
             reason,
@@ -102,6 +138,7 @@ fn start(volume: &Volume, mode: &StartMode) -> StartReport {
             reason: Some(reason.to_string()),
             option: *override_flag,
             work: None,
+            replay: None,
         },
     }
 }

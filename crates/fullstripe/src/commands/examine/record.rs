@@ -2,6 +2,7 @@
 
 use super::super::describe::chunk_bytes;
 use super::super::words::{SECTOR_BYTES, level_number};
+use super::log::{self, LogReport};
 use crate::container::probe::Probed;
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Disk, Map, MapState, Mpb, Uuid, Volume, WriteHolePolicy};
@@ -76,6 +77,8 @@ pub struct VolumeRecord {
     pub dirty: bool,
     /// What protects parity against a crash.
     pub write_hole_policy: String,
+    /// The log that the policy keeps on this drive.
+    pub write_hole_log: Option<LogReport>,
     /// For each slot the row that serves it.
     pub slots: Vec<SlotRecord>,
     /// The operation in progress.
@@ -148,7 +151,9 @@ pub fn of(probed: &Probed, found: &Found) -> RecordReport {
         image_bytes: encode_image(mpb, probed.sector).map_or(0, |image| image.len()),
         own_row: mpb.disk_index_of(&probed.serial),
         disks: mpb.disks.iter().map(disk).collect(),
-        volumes: (0..mpb.volumes.len()).map(|at| volume(mpb, at)).collect(),
+        volumes: (0..mpb.volumes.len())
+            .map(|at| volume(probed, mpb, at))
+            .collect(),
         bad_blocks: bad_blocks(mpb),
         reshape: found
             .migration_record
@@ -196,7 +201,7 @@ fn disk(disk: &Disk) -> DiskReport {
     }
 }
 
-fn volume(mpb: &Mpb, at: usize) -> VolumeRecord {
+fn volume(probed: &Probed, mpb: &Mpb, at: usize) -> VolumeRecord {
     let volume = &mpb.volumes[at];
     let map = &volume.map;
     let slot = |entry: &metadata::imsm::SlotEntry| SlotRecord {
@@ -219,6 +224,7 @@ fn volume(mpb: &Mpb, at: usize) -> VolumeRecord {
         state: state(map),
         dirty: volume.is_dirty(),
         write_hole_policy: policy(volume.write_hole_policy),
+        write_hole_log: log::of(probed, mpb, at),
         slots: volume.current_map().order.iter().map(slot).collect(),
         migration: migration(volume),
     }

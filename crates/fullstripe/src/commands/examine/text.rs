@@ -134,6 +134,9 @@ fn of_volume(text: &mut String, volume: &VolumeRecord) {
         "    state {}, {dirty}, write-hole protection {}",
         volume.state, volume.write_hole_policy
     );
+    if let Some(log) = &volume.write_hole_log {
+        text.push_str(&super::log::text(log));
+    }
     let _ = writeln!(
         text,
         "    on each drive {} from byte {}",

@@ -230,6 +230,7 @@ impl Kind {
             shards: 1,
             failed: None,
             chunk_bytes: CHUNK_BYTES,
+            log: false,
             time,
             completion: CompletionMode::Interrupt,
             overwrite: false,

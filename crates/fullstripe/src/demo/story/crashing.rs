@@ -34,10 +34,7 @@ impl Story<'_> {
         self.show(&format!("{line} &"), "without d1");
         self.server = Some(Server::start(&self.programs, "serve-2", &line)?);
         self.result("vol0 is served again");
-        self.show(
-            &Job::CrashCheck.line(),
-            "the acknowledged writes, while parity is resynced",
-        );
+        self.show(&Job::CrashCheck.line(), "the acknowledged writes");
         let read = self.run_fio(Job::CrashCheck, written.io_bytes)?.read;
         // In bytes: fio counts the last read of each writer's region only there.
         let (acknowledged, compared) = (written.io_bytes, read.io_bytes);

@@ -68,17 +68,19 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets or clears the dirty mark: writes may be in flight. RAID 0 never carries it.
+    /// Sets or clears the dirty mark: writes may be in flight. RAID 0 never carries it. With a write-hole log
+    /// on the members it also says that the log is valid.
     ///
     /// # Errors
     /// No such volume.
     pub fn set_dirty(&mut self, volume: usize, dirty: bool) -> Result<(), BuildError> {
         let volume = self.volume_mut(volume)?;
-        let carries_mark = volume.map.level() != Some(Level::Raid0);
-        volume.dirty = if dirty && carries_mark {
-            Volume::DIRTY
-        } else {
-            0
+        let has_log = volume.write_hole_policy.is_member_log();
+        volume.dirty = match volume.map.level() {
+            Some(Level::Raid0) => 0,
+            _ if !dirty => 0,
+            Some(Level::Raid5) if has_log => Volume::DIRTY | Volume::LOG_VALID,
+            _ => Volume::DIRTY,
         };
         Ok(())
     }

@@ -85,7 +85,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} entries replayed", self.entries_replayed)?;
+        match self.entries_replayed {
+            1 => out.write_str("1 entry replayed")?,
+            count => write!(out, "{count} entries replayed")?,
+        }
         let counted = [
             (self.entries_not_begun, "not begun"),
             (self.entries_of_lost_members, "of a lost member"),

@@ -7,15 +7,46 @@ use super::{
 use crate::imsm::attributes::Attributes;
 use crate::imsm::geometry::{Level, check_volume};
 use crate::imsm::record::{MapState, MigrationKind, Mpb, Volume, WriteHolePolicy};
+use crate::imsm::{SINGLE_WRITE_HOLE_LOG_SECTORS, WRITE_HOLE_LOG_SECTORS};
 use alloc::vec::Vec;
 
 /// Decides how volume number `index` of `mpb` may be started.
 ///
 /// `present[row]` says whether the drive of that row of the disk table is here and serves
 /// ([`Assembly::present`](crate::imsm::choose::Assembly::present)); rows beyond its end are absent.
+/// Where a write-hole log is to be replayed first, this is what follows if that succeeds.
 #[must_use]
 pub fn start_mode(mpb: &Mpb, index: usize, present: &[bool], options: StartOptions) -> StartMode {
-    match decide(mpb, index, present, options) {
+    mode(mpb, index, present, options, LogTrust::Trusted)
+}
+
+/// As [`start_mode`], after a replay that did not settle everything
+/// ([`Report::is_conclusive`](crate::imsm::log::Report::is_conclusive)): the same as if there had been no log.
+#[must_use]
+pub fn start_mode_without_log(
+    mpb: &Mpb,
+    index: usize,
+    present: &[bool],
+    options: StartOptions,
+) -> StartMode {
+    mode(mpb, index, present, options, LogTrust::Useless)
+}
+
+/// Whether a log says all that has to be known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LogTrust {
+    Trusted,
+    Useless,
+}
+
+fn mode(
+    mpb: &Mpb,
+    index: usize,
+    present: &[bool],
+    options: StartOptions,
+    log: LogTrust,
+) -> StartMode {
+    match decide(mpb, index, present, options, log) {
         Ok(mode) => mode,
         Err((reason, override_flag)) => StartMode::Refused {
             reason,
@@ -31,6 +62,7 @@ fn decide(
     index: usize,
     present: &[bool],
     options: StartOptions,
+    log: LogTrust,
 ) -> Result<StartMode, Refused> {
     let volume = mpb
         .volumes
@@ -41,27 +73,29 @@ fn decide(
     require_members(volume, level, &slots, options)?;
     let progress = Progress::of(volume);
     let lost_slots = slots.lost();
+    let (replay, switch_policy) = match level {
+        Level::Raid5 => match check_policy(mpb, index) {
+            Ok((has_log, switch)) => {
+                let replay = has_log && volume.is_dirty() && log == LogTrust::Trusted;
+                (replay, switch)
+            }
+            Err(reason) => return Ok(StartMode::ReadOnly { reason, lost_slots }),
+        },
+        Level::Raid0 | Level::Raid1 | Level::Raid10 => (false, None),
+    };
     if level == Level::Raid5 && !slots.all_in_sync() {
-        require_valid_parity(volume, &progress, options)?;
+        require_valid_parity(volume, &progress, replay, options)?;
         if let Progress::InitialSync { from_sector } = progress {
             let reason = ReadOnlyReason::UnsyncedParity { from_sector };
             return Ok(StartMode::ReadOnly { reason, lost_slots });
         }
     }
-    let accepted_hole = !slots.all_in_sync() && options.accept_write_hole;
-    let policy = if level == Level::Raid5 {
-        check_policy(volume, accepted_hole)
-    } else {
-        Ok(false)
-    };
-    match policy {
-        Err(reason) => Ok(StartMode::ReadOnly { reason, lost_slots }),
-        Ok(switch_policy) => Ok(StartMode::ReadWrite {
-            sync: required_sync(volume, level, &slots, &progress),
-            lost_slots,
-            switch_policy,
-        }),
-    }
+    Ok(StartMode::ReadWrite {
+        sync: required_sync(volume, level, &slots, &progress, replay),
+        lost_slots,
+        replay,
+        switch_policy,
+    })
 }
 
 /// Questions 1 and 2: features, reshapes, and sense.
@@ -204,15 +238,19 @@ impl Progress {
     }
 }
 
-/// Question 4, for a RAID 5 of which a slot is not in sync.
+/// Question 4, for a RAID 5 of which a slot is not in sync. A log that is replayed settles what a crash
+/// interrupted, but neither what a repair has not reached nor parity that was never computed, and then
+/// nothing is written, the replay's parity included.
 fn require_valid_parity(
     volume: &Volume,
     progress: &Progress,
+    replay: bool,
     options: StartOptions,
 ) -> Result<(), Refused> {
     if !options.accept_write_hole {
         let flag = Some(ACCEPT_WRITE_HOLE_FLAG);
-        if volume.is_dirty() {
+        let unsynced = matches!(progress, Progress::InitialSync { .. });
+        if volume.is_dirty() && (!replay || unsynced) {
             return Err((RefusedReason::DirtyAndDegraded, flag));
         }
         if matches!(progress, Progress::Repair { .. }) {
@@ -228,19 +266,28 @@ fn require_valid_parity(
     Ok(())
 }
 
-/// Question 5: whether the policy must be switched, or forbids writing.
-///
-/// Where the user accepted the write hole of a RAID 5 without a member, the log is given up.
-fn check_policy(volume: &Volume, accepted_hole: bool) -> Result<bool, ReadOnlyReason> {
-    match volume.write_hole_policy {
-        WriteHolePolicy::OffOld | WriteHolePolicy::Off => Ok(false),
-        WriteHolePolicy::Log | WriteHolePolicy::LogSingle
-            if volume.is_dirty() && !accepted_hole =>
-        {
-            Err(ReadOnlyReason::LogReplay)
+/// Question 5: whether there is a log, and to which policy to switch; or why nothing may be written.
+fn check_policy(
+    mpb: &Mpb,
+    index: usize,
+) -> Result<(bool, Option<WriteHolePolicy>), ReadOnlyReason> {
+    let room_sectors = mpb.write_hole_log_room_sectors(index);
+    let with_room = |sectors: u64| room_sectors >= sectors;
+    // Without room for the log of today there is none.
+    let current = if with_room(WRITE_HOLE_LOG_SECTORS) {
+        WriteHolePolicy::Log
+    } else {
+        WriteHolePolicy::Off
+    };
+    match mpb.volumes[index].write_hole_policy {
+        WriteHolePolicy::OffOld | WriteHolePolicy::Off => Ok((false, None)),
+        WriteHolePolicy::Log => {
+            let switch = (current == WriteHolePolicy::Off).then_some(current);
+            Ok((switch.is_none(), switch))
         }
-        // A bitmap that is not maintained would mislead the next reader, too.
-        WriteHolePolicy::Log | WriteHolePolicy::LogSingle | WriteHolePolicy::Bitmap => Ok(true),
+        WriteHolePolicy::LogSingle => Ok((with_room(SINGLE_WRITE_HOLE_LOG_SECTORS), Some(current))),
+        // A bitmap that is not maintained would mislead the next reader.
+        WriteHolePolicy::Bitmap => Ok((false, Some(WriteHolePolicy::Off))),
         policy @ (WriteHolePolicy::JournalDrive
         | WriteHolePolicy::JournalDriveMultiple
         | WriteHolePolicy::Unknown(_)) => Err(ReadOnlyReason::Policy(policy)),
@@ -248,8 +295,14 @@ fn check_policy(volume: &Volume, accepted_hole: bool) -> Result<bool, ReadOnlyRe
 }
 
 /// Question 6. A dirty volume starts over at sector 0, whatever its checkpoint says: writes may
-/// have been interrupted anywhere.
-fn required_sync(volume: &Volume, level: Level, slots: &Slots, progress: &Progress) -> SyncWork {
+/// have been interrupted anywhere. If its log is replayed, and nothing was in progress, that is all.
+fn required_sync(
+    volume: &Volume,
+    level: Level,
+    slots: &Slots,
+    progress: &Progress,
+    replay: bool,
+) -> SyncWork {
     if !level.is_redundant() {
         return SyncWork::None;
     }
@@ -277,7 +330,9 @@ fn required_sync(volume: &Volume, level: Level, slots: &Slots, progress: &Progre
         Progress::Repair { from_sector } => SyncWork::Resync {
             from_sector: from(from_sector),
         },
-        Progress::Rebuild { .. } | Progress::Done if dirty => SyncWork::Resync { from_sector: 0 },
+        Progress::Rebuild { .. } | Progress::Done if dirty && !replay => {
+            SyncWork::Resync { from_sector: 0 }
+        }
         Progress::Rebuild { .. } | Progress::Done => SyncWork::None,
     }
 }

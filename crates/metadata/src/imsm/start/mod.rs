@@ -8,9 +8,10 @@
 //! 3. Are enough members here? A member that is missing without a failed mark needs a decision.
 //! 4. Can data be reconstructed from what is here? A RAID 5 that lacks a member **and** has parity
 //!    that may be outdated (dirty, an unfinished repair) or was never computed (unfinished initial
-//!    synchronisation) returns wrong bytes for the missing member; md starts some of these.
-//! 5. Is a write-hole log or bitmap in use that we do not maintain? A clean volume is switched to
-//!    the policy without one before its first write; a dirty one with a log must not be written.
+//!    synchronisation) returns wrong bytes for the missing member; md starts some of these. A write-hole
+//!    log that is replayed answers for what a crash interrupted.
+//! 5. Is a write-hole log or bitmap in use that we do not maintain? The volume is switched to a policy
+//!    that we do maintain before its first write.
 //! 6. What has to be synchronised, and from where?
 
 mod decide;
@@ -19,9 +20,10 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
+use crate::imsm::record::WriteHolePolicy;
 use alloc::vec::Vec;
 
-pub use decide::start_mode;
+pub use decide::{start_mode, start_mode_without_log};
 pub use reasons::{ReadOnlyReason, RefusedReason};
 
 /// Option that accepts members missing without a failed mark.
@@ -54,10 +56,13 @@ pub enum StartMode {
         /// Slots without a member that serves or is being rebuilt. Their failed marks must be
         /// durable before the first write.
         lost_slots: Vec<usize>,
-        /// The write-hole policy must be switched to
-        /// [`WriteHolePolicy::Off`](crate::imsm::WriteHolePolicy::Off), durably, before the first
-        /// write.
-        switch_policy: bool,
+        /// The write-hole log must be replayed before anything else. If that settles everything
+        /// ([`Report::is_conclusive`](super::log::Report::is_conclusive)) the volume is as good as clean but
+        /// for `sync`; if not, [`start_mode_without_log`] says how it goes on.
+        replay: bool,
+        /// The write-hole policy must be switched to this one, durably, after the replay and before
+        /// the first write.
+        switch_policy: Option<WriteHolePolicy>,
     },
     /// For reading only.
     ReadOnly {

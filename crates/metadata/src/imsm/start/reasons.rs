@@ -11,8 +11,6 @@ use core::fmt;
 pub enum ReadOnlyReason {
     /// Its parity log is on a journal drive, or its policy is unknown.
     Policy(WriteHolePolicy),
-    /// Its write-hole log has to be replayed before anything is written.
-    LogReplay,
     /// A member is lost and parity was never computed from this sector of each member on.
     UnsyncedParity {
         /// First sector, from the start of the component.
@@ -29,10 +27,6 @@ impl fmt::Display for ReadOnlyReason {
             Self::Policy(_) => {
                 out.write_str("its write-hole log is on a journal drive, which is not supported")
             }
-            Self::LogReplay => out.write_str(
-                "it was not stopped cleanly and has a write-hole log, which is not replayed yet; \
-                 start it once with mdadm to replay it",
-            ),
             Self::UnsyncedParity { from_sector } => write!(
                 out,
                 "a member is lost and parity was never computed beyond sector {from_sector} of \

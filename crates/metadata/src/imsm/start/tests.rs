@@ -1,5 +1,7 @@
 //! Every rule about starting, one test each, on records of mdadm and on changed ones.
 
+mod logs;
+
 use super::*;
 use crate::imsm::attributes::Attributes;
 use crate::imsm::build::{NewDrive, RebuildTarget};
@@ -37,15 +39,17 @@ fn read_write(sync: SyncWork, lost_slots: Vec<usize>) -> StartMode {
     StartMode::ReadWrite {
         sync,
         lost_slots,
-        switch_policy: false,
+        replay: false,
+        switch_policy: None,
     }
 }
 
-fn switching(sync: SyncWork, lost_slots: Vec<usize>) -> StartMode {
+fn switching(to: WriteHolePolicy, sync: SyncWork, lost_slots: Vec<usize>) -> StartMode {
     StartMode::ReadWrite {
         sync,
         lost_slots,
-        switch_policy: true,
+        replay: false,
+        switch_policy: Some(to),
     }
 }
 
@@ -63,6 +67,12 @@ fn with(mut mpb: Mpb, change: impl FnOnce(&mut Mpb)) -> Mpb {
 
 fn dirty(mpb: Mpb) -> Mpb {
     with(mpb, |mpb| mpb.volumes[0].dirty = 1)
+}
+
+fn with_policy(policy: WriteHolePolicy) -> Mpb {
+    with(golden::raid5(), |mpb| {
+        mpb.set_write_hole_policy(0, policy).unwrap()
+    })
 }
 
 fn without_slot(mpb: Mpb, slot: usize) -> Mpb {
@@ -433,38 +443,14 @@ fn an_unsynchronised_raid5_without_a_member_is_only_read_and_only_if_accepted() 
 }
 
 #[test]
-fn a_log_or_bitmap_that_we_do_not_maintain_is_switched_off_first() {
-    let policy = |policy| {
-        with(golden::raid5(), |mpb| {
-            mpb.set_write_hole_policy(0, policy).unwrap()
-        })
-    };
-    for with_log in [
-        policy(WriteHolePolicy::Log),
-        policy(WriteHolePolicy::LogSingle),
-    ] {
-        assert_eq!(mode(&with_log), switching(SyncWork::None, vec![]));
-        let lost = without_slot(with_log.clone(), 2);
-        assert_eq!(mode(&lost), switching(SyncWork::None, vec![2]));
-        let replay = StartMode::ReadOnly {
-            reason: ReadOnlyReason::LogReplay,
-            lost_slots: vec![],
-        };
-        assert_eq!(
-            mode(&with(with_log, |mpb| mpb.volumes[0].dirty = 3)),
-            replay
-        );
-        let lost = dirty(lost);
-        assert!(matches!(mode(&lost), StartMode::Refused { .. }));
-        let accepted = start_mode(&lost, 0, &ALL, HOLE_ACCEPTED);
-        assert_eq!(accepted, switching(SyncWork::None, vec![2]));
-    }
-    let with_bitmap = policy(WriteHolePolicy::Bitmap);
-    assert_eq!(mode(&with_bitmap), switching(SyncWork::None, vec![]));
+fn a_bitmap_that_we_do_not_maintain_is_switched_off_first() {
+    let off = WriteHolePolicy::Off;
+    let with_bitmap = with_policy(WriteHolePolicy::Bitmap);
+    assert_eq!(mode(&with_bitmap), switching(off, SyncWork::None, vec![]));
     let sync = SyncWork::Resync { from_sector: 0 };
-    assert_eq!(mode(&dirty(with_bitmap)), switching(sync, vec![]));
+    assert_eq!(mode(&dirty(with_bitmap)), switching(off, sync, vec![]));
     assert_eq!(
-        mode(&policy(WriteHolePolicy::OffOld)),
+        mode(&with_policy(WriteHolePolicy::OffOld)),
         read_write(SyncWork::None, vec![])
     );
 }
@@ -476,9 +462,7 @@ fn a_journal_drive_is_never_written_around() {
         WriteHolePolicy::JournalDriveMultiple,
         WriteHolePolicy::Unknown(9),
     ] {
-        let mpb = with(golden::raid5(), |mpb| {
-            mpb.set_write_hole_policy(0, policy).unwrap()
-        });
+        let mpb = with_policy(policy);
         let reason = ReadOnlyReason::Policy(policy);
         assert_eq!(
             mode(&mpb),

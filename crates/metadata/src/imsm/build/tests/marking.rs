@@ -14,6 +14,10 @@ fn dirty_and_policy_are_plain_marks() {
         mpb.encode(SectorSize::Bytes512).unwrap()[216 + 4 * 48 + 50],
         3
     );
+    mpb.set_dirty(0, true).unwrap();
+    assert_eq!(mpb.volumes[0].dirty, 3, "and the log is valid");
+    mpb.set_dirty(0, false).unwrap();
+    assert_eq!(mpb.volumes[0].dirty, 0);
     let mut striped = golden::raid0();
     striped.set_dirty(0, true).unwrap();
     assert_eq!(striped.volumes[0].dirty, 0);

@@ -1,0 +1,90 @@
+//! What is written before the first volume of a container starts: absences that the operator accepted,
+//! parity that a write-hole log restores, empty logs, and in the record a resync that a crash made necessary
+//! and write-hole policies that are switched.
+
+use crate::assemble::{active_drives, drive_order};
+use crate::log::{initialise_all, logged_volume, replay_all};
+use crate::member::Member;
+use crate::write::{finish_update, write_record};
+use anyhow::Result;
+use metadata::imsm::Mpb;
+use metadata::imsm::choose::Assembly;
+use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
+
+/// Makes durable, on the drives and in `mpb`, what must be so before anything starts; returns what the user
+/// should know. Absences come before a replay: a member that it went without must not come back as if it
+/// had been there. What the replay has settled comes after it.
+///
+/// # Errors
+/// A drive fails, or a volume must not be started without the log that could not be replayed.
+pub fn prepare<M: Member>(
+    mpb: &mut Mpb,
+    assembly: &Assembly,
+    drives: &[M],
+    modes: &mut [StartMode],
+    options: StartOptions,
+) -> Result<Vec<String>> {
+    let mut unfinished = assembly.unfinished.as_ref();
+    let actives: Vec<&M> = active_drives(assembly).map(|at| &drives[at]).collect();
+    let mut write = |mpb: &mut Mpb| -> Result<()> {
+        finish_update(unfinished.take(), drives)?;
+        mpb.bump_generation();
+        write_record(mpb, &actives)
+    };
+    let mut absences = Assembly {
+        mpb: mpb.clone(),
+        ..assembly.clone()
+    };
+    let changed = absences.record_absences()? | assembly.rewrite_needed;
+    *mpb = absences.mpb;
+    if changed {
+        write(mpb)?;
+    }
+    let notes = replay_all(drives, assembly, mpb, modes, options)?;
+    let before = mpb.clone();
+    for (at, mode) in modes.iter().enumerate() {
+        settle(mpb, at, mode)?;
+    }
+    let with_log: Vec<_> = (0..modes.len())
+        .filter(|&at| matches!(modes[at], StartMode::ReadWrite { .. }))
+        .filter_map(|at| logged_volume(mpb, at, assembly.sector))
+        .collect();
+    let all: Vec<&M> = drive_order(assembly)
+        .into_iter()
+        .map(|at| &drives[at])
+        .collect();
+    initialise_all(&with_log, &all)?;
+    if *mpb != before {
+        write(mpb)?;
+    }
+    Ok(notes)
+}
+
+/// Writes into `mpb` what follows from the mode in which volume number `at` starts.
+fn settle(mpb: &mut Mpb, at: usize, mode: &StartMode) -> Result<()> {
+    let StartMode::ReadWrite {
+        sync,
+        replay,
+        switch_policy,
+        ..
+    } = mode
+    else {
+        return Ok(());
+    };
+    if let Some(policy) = switch_policy {
+        mpb.set_write_hole_policy(at, *policy)?;
+        // The mark says whether there is a log.
+        mpb.set_dirty(at, mpb.volumes[at].is_dirty())?;
+    }
+    if *replay && *sync == SyncWork::None {
+        mpb.set_dirty(at, false)?;
+    }
+    let recorded = mpb.volumes[at].migration.is_some();
+    if matches!(sync, SyncWork::Resync { .. }) && !recorded {
+        mpb.start_repair(at)?;
+    }
+    if matches!(sync, SyncWork::InitialSync { .. }) && !recorded {
+        mpb.start_initial_sync(at)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! `write-hole`: switches what protects a RAID 5 against the write hole, while nobody serves it.
+//!
+//! Only a clean volume is switched: what was under way in a dirty one is in its log, or nowhere. The logs are
+//! made empty on every member before the record says that they count.
+
+use super::backup::Backup;
+use super::backup::place::keep;
+use super::exit_codes::{conclude, refused};
+use super::open::for_change;
+use super::words::{print_json, print_text};
+use crate::container::log::{initialise_all, logged_volume};
+use crate::container::probe::{Member, Probed};
+use crate::container::write::{finish_update, write_record};
+use anyhow::{Result, bail};
+use metadata::imsm::choose::{Assembly, MemberState, choose};
+use metadata::imsm::geometry::Level;
+use metadata::imsm::{Mpb, SectorSize, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What protects a RAID 5 when a crash interrupts a write.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteHole {
+    /// A log on the members (what mdadm calls PPL): no resync after a crash, and a drive that is lost in it
+    /// takes nothing else with it
+    Log,
+    /// Nothing: after a crash everything is read to make parity right
+    Off,
+}
+
+impl WriteHole {
+    /// As the record says it.
+    #[must_use]
+    pub fn policy(self) -> WriteHolePolicy {
+        match self {
+            Self::Log => WriteHolePolicy::Log,
+            Self::Off => WriteHolePolicy::Off,
+        }
+    }
+
+    fn is(self, policy: WriteHolePolicy) -> bool {
+        policy == self.policy() || self == Self::Off && policy == WriteHolePolicy::OffOld
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Gives volume number `at` of `mpb` the policy of `wanted` and, for a log, makes those on `drives` empty.
+///
+/// # Errors
+/// Only a RAID 5 has a log, and only with room behind its data; or a drive fails.
+pub fn establish(
+    wanted: WriteHole,
+    mpb: &mut Mpb,
+    at: usize,
+    sector: SectorSize,
+    drives: &[&Probed],
+) -> Result<()> {
+    let name = mpb.volumes[at].name;
+    mpb.set_write_hole_policy(at, wanted.policy())?;
+    if wanted == WriteHole::Off {
+        return Ok(());
+    }
+    let Some(volume) = logged_volume(mpb, at, sector) else {
+        let room = mpb.write_hole_log_room_sectors(at);
+        bail!(
+            "volume {name} has no room for a log: {room} free sectors lie behind its data on each drive, \
+             and a log takes {WRITE_HOLE_LOG_SECTORS}"
+        );
+    };
+    initialise_all(&[volume], drives)
+}
+
+/// Arguments of `write-hole`.
+#[derive(clap::Args, Debug)]
+pub struct WriteHoleArgs {
+    /// Name of the volume.
+    name: String,
+    /// What protects it from now on.
+    #[arg(value_enum)]
+    protection: WriteHole,
+    /// All drives of its container: PATH[,serial=S][,sector=N].
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    /// Folder for the backup of the metadata.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Switched {
+    /// Version of this schema: 1.
+    version: u32,
+    name: String,
+    /// `log` or `off`.
+    write_hole: &'static str,
+    /// Copy of the metadata; none if nothing is changed.
+    backup: Option<PathBuf>,
+}
+
+/// Runs `write-hole`.
+///
+/// # Errors
+/// There is no such volume, it is no RAID 5, or a drive fails. A drive in use, a volume that was not stopped
+/// cleanly and one without a member are refusals.
+pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
+    conclude(switch(args))
+}
+
+fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
+    let drives = for_change(&args.drives)?;
+    let assembly = find(args, &drives)?;
+    let at = index(&assembly.mpb, &args.name).unwrap_or_default();
+    require_switchable(&assembly, at)?;
+    let mut backup = None;
+    if !args
+        .protection
+        .is(assembly.mpb.volumes[at].write_hole_policy)
+    {
+        let members: Vec<&Probed> = serving(&assembly).map(|at| &drives[at]).collect();
+        let copy = Backup::of_metadata("write-hole", &members)?;
+        backup = Some(keep(&copy, args.backup.as_deref())?);
+        let mut mpb = assembly.mpb.clone();
+        establish(args.protection, &mut mpb, at, assembly.sector, &members)?;
+        finish_update(assembly.unfinished.as_ref(), &drives)?;
+        mpb.bump_generation();
+        write_record(&mpb, &members)?;
+    }
+    let done = Switched {
+        version: 1,
+        name: args.name.clone(),
+        write_hole: args.protection.word(),
+        backup,
+    };
+    if args.json {
+        print_json(&done)?;
+    } else {
+        let (now, backup) = match &done.backup {
+            Some(path) => (
+                "now",
+                format!("  backup of the metadata: {}\n", path.display()),
+            ),
+            None => ("already", String::new()),
+        };
+        print_text(&format!(
+            "The write-hole protection of volume {} is {now} {}.\n{backup}",
+            done.name, done.write_hole
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find(args: &WriteHoleArgs, drives: &[Probed]) -> Result<Assembly> {
+    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
+    let mut refusal = None;
+    for found in choose(&candidates).containers {
+        match found.outcome {
+            Ok(assembly) if index(&assembly.mpb, &args.name).is_some() => return Ok(assembly),
+            Ok(_) => {}
+            Err(why) => refusal = Some(why),
+        }
+    }
+    if let Some(why) = refusal {
+        return Err(refused(why.to_string()));
+    }
+    bail!(
+        "no volume {} on {}; `fullstripe list` shows what is there",
+        args.name,
+        args.drives.join(", ")
+    )
+}
+
+fn index(mpb: &Mpb, name: &str) -> Option<usize> {
+    mpb.volumes
+        .iter()
+        .position(|volume| volume.name.to_string() == name)
+}
+
+fn serving(assembly: &Assembly) -> impl Iterator<Item = usize> {
+    assembly.members.iter().filter_map(|state| match *state {
+        MemberState::Present { drive } => Some(drive),
+        _ => None,
+    })
+}
+
+fn require_switchable(assembly: &Assembly, at: usize) -> Result<()> {
+    let volume = &assembly.mpb.volumes[at];
+    let name = volume.name;
+    match volume.map.level() {
+        Some(Level::Raid5) => {}
+        level => bail!(
+            "volume {name} is a {}, which has no write hole; only a RAID 5 has one",
+            level.map_or("volume of unknown level".to_owned(), |level| level
+                .to_string())
+        ),
+    }
+    if volume.is_dirty() {
+        return Err(refused(format!(
+            "volume {name} was not stopped cleanly; serve it once and stop it, then switch"
+        )));
+    }
+    let here = assembly.slot_drives(volume);
+    if let Some(slot) = here.iter().position(Option::is_none) {
+        return Err(refused(format!(
+            "volume {name} has no drive in slot {slot}; name all drives, or rebuild it first"
+        )));
+    }
+    Ok(())
+}
