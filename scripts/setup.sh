@@ -20,6 +20,8 @@ build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
 demo   fio         fio
 demo   mdadm       mdadm
+test   busybox-static busybox
+test   cpio        cpio
 test   e2fsprogs   mkfs.ext4
 test   fuse3       fusermount3
 test   gdisk       sgdisk
@@ -29,6 +31,7 @@ test   make        make
 test   nbdkit      nbdkit
 test   procps      pgrep
 test   qemu-utils  qemu-io
+test   user-mode-linux linux.uml
 test   util-linux  losetup
 test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs'
