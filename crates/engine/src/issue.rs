@@ -303,6 +303,12 @@ impl Engine {
             return false;
         }
         let at = self.requests[index].request.volume.0;
+        if self.volumes[at as usize].is_lost() {
+            // What a lost member has acknowledged may never have reached its medium.
+            let offset_bytes = self.requests[index].request.offset_bytes;
+            self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+            return true;
+        }
         let slots = self.volumes[at as usize].flush_slots(self.volatile);
         if slots == SlotSet(0) {
             return true;

@@ -159,6 +159,11 @@ impl Volume {
         self.view.slots[slot.0 as usize]
     }
 
+    /// Whether more members are lost than the level survives, known to the controller or not.
+    pub fn is_lost(&self) -> bool {
+        self.view.failed || !self.shape.survives(self.base.writable)
+    }
+
     /// The slots that a flush has to reach.
     pub fn flush_slots(&self, volatile: MemberSet) -> SlotSet {
         let mut slots = self.base.writable;

@@ -81,6 +81,12 @@ fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
         matches!(failed, Err(Failure::Unrecoverable { .. })),
         "{failed:?}"
     );
+    // Nor does the next one reach what the lost member has acknowledged.
+    let again = flush(&mut array);
+    assert!(
+        matches!(again, Err(Failure::Unrecoverable { .. })),
+        "{again:?}"
+    );
 }
 
 /// A rebuild gives up because of a block that it cannot read; what else it has in flight to the new drive
