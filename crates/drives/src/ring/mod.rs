@@ -35,6 +35,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vectors::Vectors;
 
+/// Turns after which an entry that can wait is handed to the kernel even if nobody waits there. A request
+/// that memory answers takes two.
+const PATIENCE_TURNS: u32 = 4;
 /// How long a dropped ring waits for the kernel.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
@@ -45,6 +48,10 @@ pub(crate) const CLASS_MEMBER: u64 = 0;
 pub(crate) const CLASS_PORT: u64 = 1;
 /// Class of the world's own operations.
 pub(crate) const CLASS_INTERNAL: u64 = 2;
+
+/// Names the delay before an operation. It is answered only when it is cut short, which its operation is
+/// then answered for as well; so it is not counted as in flight.
+const DELAY: u64 = CLASS_INTERNAL << CLASS_SHIFT | u64::MAX >> 3;
 
 /// Kinds of port operations, in the two bits below the class.
 const KIND_SHIFT: u32 = 60;
@@ -86,6 +93,10 @@ pub struct Ring {
     accepted: Vec<OwnedFd>,
     free_files: Vec<u32>,
     in_flight: usize,
+    /// Something queued wants to reach the kernel at the end of this turn.
+    urgent: bool,
+    /// Turns after which something queued that can wait reaches the kernel; 0 when nothing waits.
+    turns_left: u32,
     report: RingReport,
     /// Not `Send`: the kernel accepts entries from the thread that made the ring only.
     owner: PhantomData<*const ()>,
@@ -119,6 +130,8 @@ impl Ring {
                 .filter(|_| registered_files)
                 .collect(),
             in_flight: 0,
+            urgent: false,
+            turns_left: 0,
             report: RingReport {
                 mode,
                 no_sqarray,
@@ -199,7 +212,32 @@ impl Ring {
     /// As [`Ring::push_member`].
     #[inline]
     unsafe fn push(&mut self, entry: squeue::Entry) {
+        self.urgent = true;
         self.in_flight += 1;
+        // SAFETY: the caller's promise.
+        unsafe { self.enqueue(entry) }
+    }
+
+    /// Queues what may reach the kernel a few turns later, to share a system call; see [`Ring::submit_due`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Ring::push_member`].
+    #[inline]
+    unsafe fn push_patient(&mut self, entry: squeue::Entry) {
+        if self.turns_left == 0 {
+            self.turns_left = PATIENCE_TURNS;
+        }
+        self.in_flight += 1;
+        // SAFETY: the caller's promise.
+        unsafe { self.enqueue(entry) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Ring::push_member`].
+    #[inline]
+    unsafe fn enqueue(&mut self, entry: squeue::Entry) {
         // SAFETY: the caller's promise.
         if !self.backlog.is_empty() || unsafe { self.uring.submission().push(&entry) }.is_err() {
             self.backlog.push_back(entry);
@@ -207,9 +245,24 @@ impl Ring {
         }
     }
 
+    /// The end of a turn: hands everything queued to the kernel if any of it is urgent. Otherwise that is
+    /// left to [`Ring::wait`], which calls the kernel anyway, for [`PATIENCE_TURNS`] at most.
+    #[inline]
+    pub(crate) fn submit_due(&mut self) {
+        if self.turns_left > 0 {
+            self.turns_left -= 1;
+            self.urgent |= self.turns_left == 0;
+        }
+        if self.urgent {
+            self.submit();
+        }
+    }
+
     /// Hands everything queued to the kernel; what it does not take now stays queued.
     #[inline]
     pub(crate) fn submit(&mut self) {
+        self.urgent = false;
+        self.turns_left = 0;
         loop {
             self.refill();
             if self.uring.submission().is_empty() {
@@ -268,6 +321,9 @@ impl Ring {
         while into.len() < limit
             && let Some(entry) = queue.next()
         {
+            if entry.user_data() == DELAY {
+                continue;
+            }
             if !io_uring::cqueue::more(entry.flags()) {
                 *in_flight -= 1;
             }
@@ -296,10 +352,12 @@ impl Ring {
 
     /// Submits, then sleeps until a completion is there or `timeout` has passed.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) {
-        self.submit();
-        if self.has_completions() {
-            return;
+        self.refill();
+        if !self.backlog.is_empty() || self.has_completions() {
+            return self.submit();
         }
+        self.urgent = false;
+        self.turns_left = 0;
         let timespec = timeout.map(|Nanos(nanos)| {
             let second = Nanos::SECOND.0;
             Timespec::new()

@@ -4,19 +4,38 @@
 //! the low 60 bits come back. Results are the kernel's: a count, zero for the end of the stream, a
 //! negative errno. A buffer outside the arena is answered with `-EFAULT`, a message of more than
 //! [`engine::limits::STEP_SEGMENTS_MAX`] separate pieces with `-EMSGSIZE`.
+//!
+//! [`Ring::send_at_once`] goes past the ring: where the socket has room, one plain call costs less than an
+//! entry, its answer, and the turn that reaps it.
 
 use super::{
-    CLASS_PORT, CLASS_SHIFT, Completed, EFAULT, KIND_ACCEPT, KIND_MESSAGE, KIND_PLAIN, KIND_SHIFT,
-    PORT_MASK, Ring,
+    CLASS_PORT, CLASS_SHIFT, Completed, DELAY, EFAULT, KIND_ACCEPT, KIND_MESSAGE, KIND_PLAIN,
+    KIND_SHIFT, PORT_MASK, Ring, RingMode,
 };
 use engine::units::Buffer;
-use io_uring::{opcode, types};
+use io_uring::types::{TimeoutFlags, Timespec};
+use io_uring::{opcode, squeue, types};
+use rustix::io::IoSlice;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 const MSG_WAITALL: i32 = 0x100;
 const MSG_NOSIGNAL: i32 = 0x4000;
 const EMSGSIZE: i32 = 90;
 const POLLIN: u32 = 1;
+/// `TIOCOUTQ`, for sockets called `SIOCOUTQ`.
+const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+
+/// Every delay that can be asked for; the kernel reads it when the entry is handed over.
+static DELAYS: [Timespec; 256] = {
+    let mut delays = [Timespec::new(); 256];
+    let mut microseconds = 0;
+    while microseconds < 256 {
+        delays[microseconds] = Timespec::new().nsec(microseconds as u32 * 1000);
+        microseconds += 1;
+    }
+    delays
+};
 
 fn port_data(kind: u64, user_data: u64) -> u64 {
     CLASS_PORT << CLASS_SHIFT | kind << KIND_SHIFT | user_data & PORT_MASK
@@ -44,7 +63,8 @@ impl Ring {
     }
 
     /// Receives into `buffer`: what is there, or with `whole` all of `length_bytes` unless the stream
-    /// ends before. The socket must stay open until the answer.
+    /// ends before. The socket must stay open until the answer. May reach the kernel a few turns later, when
+    /// that saves a system call.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -60,7 +80,74 @@ impl Ring {
             .flags(if whole { MSG_WAITALL } else { 0 })
             .build();
         // SAFETY: the range has been checked to lie in the arena, which the ring keeps.
-        unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
+        unsafe { self.push_patient(entry.user_data(port_data(KIND_PLAIN, user_data))) }
+    }
+
+    /// Whether [`Ring::receive_after`] waits: its means came with kernels 5.16 and 5.17, so every kernel
+    /// that grants this mode has them.
+    #[must_use]
+    pub fn can_delay(&self) -> bool {
+        self.report.mode == RingMode::Deferred
+    }
+
+    /// As [`Ring::receive`] of what is there, but looks at the socket only when `delay_us` have passed. What
+    /// arrives before wakes nobody. Without delay where [`Ring::can_delay`] says no.
+    pub fn receive_after(
+        &mut self,
+        delay_us: u8,
+        socket: BorrowedFd<'_>,
+        buffer: Buffer,
+        length_bytes: u32,
+        user_data: u64,
+    ) {
+        if self.can_delay() && self.arena().holds(buffer, u64::from(length_bytes)) {
+            let delay = opcode::Timeout::new(&DELAYS[usize::from(delay_us)])
+                .flags(TimeoutFlags::ETIME_SUCCESS)
+                .build()
+                .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS)
+                .user_data(DELAY);
+            // SAFETY: the time lies in static memory, and a delay names no other. The next entry is its
+            // operation; should the queue be handed over between the two, only the delay is lost.
+            unsafe { self.enqueue(delay) }
+        }
+        self.receive(socket, buffer, length_bytes, false, user_data);
+    }
+
+    /// How much kernel memory the messages take that the other end of a local socket has not read yet. Of
+    /// sockets of other families it says what the other end's kernel has not confirmed; 0 if unknown.
+    #[must_use]
+    pub fn unread_bytes(&self, socket: BorrowedFd<'_>) -> u32 {
+        // SAFETY: the request stores one `int` in the place given to it.
+        let count =
+            unsafe { rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
+        count.map_or(0, |count| count.unsigned_abs())
+    }
+
+    /// Sends as much of the pieces as the socket has room for and returns how much that was. Nothing is
+    /// answered later.
+    ///
+    /// # Errors
+    ///
+    /// The errno: `EAGAIN` when there is no room at all, those of a broken connection, and those for
+    /// pieces named in the module's prose.
+    pub fn send_at_once(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pieces: impl IntoIterator<Item = (Buffer, u32)>,
+    ) -> Result<u32, i32> {
+        let index = self.gather(pieces)?;
+        let (start, count) = self.vectors().pieces::<IoSlice<'_>>(index);
+        // SAFETY: an `IoSlice` has the layout of `struct iovec`, as our entries do. The pieces have been
+        // checked to lie in the arena, and only the kernel looks at them.
+        let slices = unsafe { std::slice::from_raw_parts(start, count as usize) };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut nothing = SendAncillaryBuffer::default();
+        let sent = rustix::net::sendmsg(socket, slices, &mut nothing, flags);
+        self.vectors().give_back(index);
+        match sent {
+            Ok(count) => Ok(count as u32),
+            Err(errno) => Err(errno.raw_os_error()),
+        }
     }
 
     /// Sends all of `length_bytes`; on kernels before 5.19 a smaller result asks for the rest to be sent.
@@ -89,6 +176,21 @@ impl Ring {
         pieces: impl IntoIterator<Item = (Buffer, u32)>,
         user_data: u64,
     ) {
+        let index = match self.gather(pieces) {
+            Ok(index) => index,
+            Err(errno) => return self.refuse(user_data, errno),
+        };
+        let message = self.vectors().message(index, user_data & PORT_MASK);
+        let entry = opcode::SendMsg::new(types::Fd(socket.as_raw_fd()), message)
+            .flags((MSG_WAITALL | MSG_NOSIGNAL) as u32)
+            .build();
+        // SAFETY: the pieces have been checked; the message lies in the ring's vectors, and its slot is
+        // given back when the answer is reaped.
+        unsafe { self.push(entry.user_data(port_data(KIND_MESSAGE, u64::from(index)))) }
+    }
+
+    /// The pieces as a list for the kernel, or an errno.
+    fn gather(&mut self, pieces: impl IntoIterator<Item = (Buffer, u32)>) -> Result<u32, i32> {
         let index = self.vectors().take();
         for (buffer, length_bytes) in pieces {
             let refused = match self.arena().address(buffer, u64::from(length_bytes)) {
@@ -100,16 +202,10 @@ impl Ring {
             };
             if let Some(errno) = refused {
                 self.vectors().give_back(index);
-                return self.refuse(user_data, errno);
+                return Err(errno);
             }
         }
-        let message = self.vectors().message(index, user_data & PORT_MASK);
-        let entry = opcode::SendMsg::new(types::Fd(socket.as_raw_fd()), message)
-            .flags((MSG_WAITALL | MSG_NOSIGNAL) as u32)
-            .build();
-        // SAFETY: the pieces have been checked; the message lies in the ring's vectors, and its slot is
-        // given back when the answer is reaped.
-        unsafe { self.push(entry.user_data(port_data(KIND_MESSAGE, u64::from(index)))) }
+        Ok(index)
     }
 
     /// Answers once when `fd` (an eventfd, a socket) is readable or its peer has gone.

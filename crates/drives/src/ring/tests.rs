@@ -69,6 +69,81 @@ fn payload_travels_through_sockets_in_pieces() {
 }
 
 #[test]
+fn a_full_socket_takes_a_part_at_once_or_nothing() {
+    let mut ring = ring(RingOptions::default());
+    let (left, right) = sockets();
+    let start = ring.arena().start();
+    let bytes: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 100) as u8).collect();
+    ring.arena().write(start, &bytes);
+    // Pieces that do not end where the socket's room ends.
+    let pieces = (0..10).map(|n| (start.at(n * 100_001), 100_000));
+    let sent = ring.send_at_once(left.as_fd(), pieces).unwrap() as usize;
+    assert!(sent > 0 && sent < 1_000_000, "{sent}");
+    let again = ring.send_at_once(left.as_fd(), [(start, 100_000)]);
+    assert_eq!(again, Err(11), "EAGAIN");
+    assert!(ring.unread_bytes(left.as_fd()) as usize >= sent);
+    let mut received = vec![0; sent];
+    let mut stream = std::os::unix::net::UnixStream::from(right);
+    std::io::Read::read_exact(&mut stream, &mut received).unwrap();
+    let expected = (0..10).flat_map(|n| &bytes[n * 100_001..][..100_000]);
+    assert!(received.iter().eq(expected.take(sent)));
+    assert_eq!(ring.unread_bytes(left.as_fd()), 0);
+    drop(stream);
+    let broken = ring.send_at_once(left.as_fd(), [(start, 1)]);
+    assert_eq!(broken, Err(32), "EPIPE, and no signal");
+    assert!(!ring.is_busy(), "nothing is answered later");
+}
+
+#[test]
+fn a_delayed_receive_finds_what_came_meanwhile() {
+    for best_mode in [RingMode::Deferred, RingMode::Cooperative] {
+        let mut ring = ring(RingOptions {
+            best_mode,
+            ..RingOptions::default()
+        });
+        let (left, right) = sockets();
+        let start = ring.arena().start();
+        let mut stream = std::os::unix::net::UnixStream::from(right);
+        std::io::Write::write_all(&mut stream, b"one").unwrap();
+        let begin = Instant::now();
+        ring.receive_after(255, left.as_fd(), start, 100, 7);
+        std::io::Write::write_all(&mut stream, b"two").unwrap();
+        let answer = answers(&mut ring, 1)[0];
+        assert_eq!((answer.user_data, answer.result), (7, 6));
+        let waited = begin.elapsed() >= Duration::from_micros(255);
+        assert!(waited || !ring.can_delay());
+        assert!(!ring.is_busy(), "the delay itself is not answered");
+        // A ring that is dropped meanwhile ends both.
+        ring.receive_after(255, left.as_fd(), start, 100, 8);
+        ring.submit();
+        drop(ring);
+    }
+}
+
+#[test]
+fn what_can_wait_reaches_the_kernel_after_some_turns() {
+    let mut ring = ring(RingOptions::default());
+    let (left, right) = sockets();
+    let start = ring.arena().start();
+    let mut stream = std::os::unix::net::UnixStream::from(right);
+    std::io::Write::write_all(&mut stream, b"x").unwrap();
+    ring.receive(left.as_fd(), start, 100, false, 1);
+    for turn in 1..PATIENCE_TURNS {
+        ring.submit_due();
+        assert!(!ring.has_completions(), "turn {turn}");
+    }
+    ring.submit_due();
+    assert_eq!(answers(&mut ring, 1)[0].result, 1);
+    // Something urgent takes it along.
+    ring.receive(left.as_fd(), start, 100, false, 2);
+    std::io::Write::write_all(&mut stream, b"y").unwrap();
+    ring.send(left.as_fd(), start, 4, 3);
+    ring.submit_due();
+    assert!(ring.has_completions());
+    assert_eq!(answers(&mut ring, 2).len(), 2);
+}
+
+#[test]
 fn memory_outside_the_arena_is_refused() {
     let mut ring = ring(RingOptions::default());
     let (left, _right) = sockets();
@@ -83,6 +158,12 @@ fn memory_outside_the_arena_is_refused() {
         .map(|c| (c.user_data, c.result))
         .collect();
     assert_eq!(seen, [(1, -EFAULT), (2, -EFAULT), (3, -EFAULT), (4, -90)]);
+    ring.receive_after(9, left.as_fd(), outside, 4, 5);
+    assert_eq!(answers(&mut ring, 1)[0].result, -EFAULT);
+    let at_once = ring.send_at_once(left.as_fd(), [(start, 1), (outside, 4)]);
+    assert_eq!(at_once, Err(EFAULT));
+    let many = (0..40).map(|n| (start.at(n * 100), 50));
+    assert_eq!(ring.send_at_once(left.as_fd(), many), Err(90));
 }
 
 #[test]

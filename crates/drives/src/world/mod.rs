@@ -476,7 +476,7 @@ impl<P: Port> World for RingWorld<P> {
 
     fn submit(&mut self) {
         self.port.flush(&mut self.ring);
-        self.ring.submit();
+        self.ring.submit_due();
         for peer in &mut self.peers {
             if !peer.letters.is_empty() {
                 peer.mailbox.send_all(&mut peer.letters);
@@ -489,9 +489,10 @@ impl<P: Port> World for RingWorld<P> {
     }
 }
 
-/// The monotonic clock.
+/// The monotonic clock, as `World::now` tells it.
+#[must_use]
 #[inline]
-pub(crate) fn clock() -> Nanos {
+pub fn clock() -> Nanos {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     Nanos(now.tv_sec as u64 * Nanos::SECOND.0 + now.tv_nsec as u64)
 }
