@@ -193,6 +193,18 @@ impl Arena {
         crc32c::crc32c_append(checksum, copied)
     }
 
+    /// Copies bytes within the arena.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`], for both ranges.
+    pub fn copy(&self, from: Buffer, to: Buffer, length_bytes: u32) {
+        let from = self.pointer(from, u64::from(length_bytes));
+        let to = self.pointer(to, u64::from(length_bytes));
+        // SAFETY: `pointer` has checked both ranges; they may overlap.
+        unsafe { std::ptr::copy(from, to, length_bytes as usize) }
+    }
+
     /// Sets bytes in the arena to `byte`.
     ///
     /// # Panics

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use drives::ring::Ring;
+use drives::world::clock;
 use engine::request::Completion;
 use engine::units::VolumeId;
 use engine::world::Input;
@@ -15,10 +16,12 @@ use engine::world::Input;
 use super::Shared;
 use super::intake::{Intake, Work};
 use super::memory::{Area, RECEIVE_BYTES};
+use super::moderation::Moderation;
 use super::name::{ConnectionName, RequestTag, RingOperation};
 use super::outbox::Outbox;
 use super::requests::Requests;
 use super::setup::Problem;
+use crate::nbd::wire::REQUEST_HEADER_BYTES;
 use crate::nbd::{Phase, Session};
 
 /// Received bytes that are looked at together; they pass through the processor's first cache.
@@ -50,6 +53,10 @@ pub(super) struct Connection {
     outbox: Outbox,
     area: Area,
     receiving: Receiving,
+    /// Tells when to receive; for clients on this machine.
+    moderation: Option<Moderation>,
+    /// Requests taken since the last receive began.
+    requests_taken: u32,
     /// Bytes in the area that the session has not taken: from, to.
     received: (u32, u32),
     /// Nothing more is read from the client.
@@ -81,6 +88,8 @@ impl Connection {
             text_in_use: false,
         };
         Connection {
+            moderation: is_local(&socket).then(Moderation::new),
+            requests_taken: 0,
             socket,
             session,
             work,
@@ -104,18 +113,23 @@ impl Connection {
     #[inline]
     pub fn advance(&mut self, shared: &mut Shared, ring: &mut Ring, inputs: &mut Vec<Input>) {
         self.stalled = false;
+        let requests_before = shared.stats.requests;
         self.feed(shared, ring, inputs);
+        self.requests_taken += (shared.stats.requests - requests_before) as u32;
         if self.work.requests.answered_count() > 0 || self.outbox.has_output() || self.is_finished()
         {
             self.mark(shared);
         }
-        self.receive(ring);
+        self.receive(shared, ring);
     }
 
     fn feed(&mut self, shared: &mut Shared, ring: &mut Ring, inputs: &mut Vec<Input>) {
         while !self.input_ended && !self.broken && !self.outbox.has_output() {
+            if self.store_payload(shared, inputs) {
+                continue;
+            }
             let (from, to) = self.received;
-            let length = (to - from).min(FEED_BYTES as u32);
+            let length = (to - from).min(self.feed_bytes());
             let piece = &mut shared.scratch[..length as usize];
             shared
                 .memory
@@ -147,6 +161,39 @@ impl Connection {
         }
     }
 
+    /// How much to offer to the session at once. Behind the header of a write lies payload, which
+    /// [`Connection::store_payload`] moves with one copy less.
+    #[inline]
+    fn feed_bytes(&self) -> u32 {
+        if self.work.last_write_bytes > 0 {
+            REQUEST_HEADER_BYTES as u32
+        } else {
+            FEED_BYTES as u32
+        }
+    }
+
+    /// Puts payload that came together with its command where the engine will find it. False if there is
+    /// none.
+    #[inline]
+    fn store_payload(&mut self, shared: &mut Shared, inputs: &mut Vec<Input>) -> bool {
+        let (from, to) = self.received;
+        let Some(remaining_bytes) = self.session.payload_remaining_bytes() else {
+            return false;
+        };
+        let length_bytes = remaining_bytes.min(to - from);
+        let Some(buffer) = self.work.incoming_buffer().filter(|_| length_bytes > 0) else {
+            return false;
+        };
+        let arena = shared.memory.arena();
+        arena.copy(self.area.receive().at(from), buffer, length_bytes);
+        let remaining_bytes = self.session.payload_received(length_bytes);
+        let stats = &mut shared.stats;
+        self.work
+            .stored(length_bytes, remaining_bytes, stats, inputs);
+        self.received.0 += length_bytes;
+        true
+    }
+
     /// Takes over the session's output, the export that was chosen, and its end.
     #[inline]
     fn follow_session(&mut self, shared: &Shared) {
@@ -168,7 +215,7 @@ impl Connection {
 
     /// Starts to receive, unless something else comes first.
     #[inline]
-    fn receive(&mut self, ring: &mut Ring) {
+    fn receive(&mut self, shared: &mut Shared, ring: &mut Ring) {
         if self.receiving != Receiving::Nothing
             || self.input_ended
             || self.broken
@@ -193,8 +240,29 @@ impl Connection {
         } else {
             RECEIVE_BYTES
         };
-        let socket = self.socket.as_fd();
-        ring.receive(socket, self.area.receive(), length_bytes, false, user_data);
+        let delay_us = self.delay_us(ring);
+        let (socket, buffer) = (self.socket.as_fd(), self.area.receive());
+        if delay_us == 0 {
+            ring.receive(socket, buffer, length_bytes, false, user_data);
+        } else {
+            shared.stats.receives_delayed += 1;
+            ring.receive_after(delay_us, socket, buffer, length_bytes, user_data);
+        }
+    }
+
+    /// How long to let requests gather before the next receive.
+    #[inline]
+    fn delay_us(&mut self, ring: &Ring) -> u8 {
+        let requests = std::mem::take(&mut self.requests_taken);
+        match &mut self.moderation {
+            // Payload is coming, or so much that the socket must not get full.
+            _ if requests == 0 || self.work.last_write_bytes >= DIRECT_BYTES_MIN => 0,
+            Some(moderation) => {
+                let client_is_busy = || ring.unread_bytes(self.socket.as_fd()) > 0;
+                moderation.next_delay_us(requests, client_is_busy, clock)
+            }
+            None => 0,
+        }
     }
 
     /// The receive under way has been answered.
@@ -251,12 +319,56 @@ impl Connection {
         if self.broken || self.outbox.is_sending() {
             return;
         }
-        if self
+        while self
             .outbox
             .compose(&self.work, self.area, shared.memory.arena())
         {
-            self.send_pieces(ring);
+            if self.outbox.has_output() {
+                // Its end goes on with the handshake.
+                return self.send_pieces(ring);
+            }
+            if !self.send_at_once(shared, ring) {
+                return;
+            }
         }
+    }
+
+    /// Sends the message without the ring. False if the ring has to send the rest, or nothing can be sent any
+    /// more.
+    #[inline]
+    fn send_at_once(&mut self, shared: &mut Shared, ring: &mut Ring) -> bool {
+        match ring.send_at_once(self.socket.as_fd(), self.outbox.pieces()) {
+            Ok(sent_bytes) => {
+                let is_whole = self.count_sent(sent_bytes, shared);
+                if !is_whole {
+                    self.send_pieces(ring);
+                }
+                is_whole
+            }
+            Err(EINTR | EAGAIN) => {
+                self.send_pieces(ring);
+                false
+            }
+            Err(_) => {
+                self.outbox.give_up();
+                self.fail(ring);
+                false
+            }
+        }
+    }
+
+    /// Bytes of the message have been sent; true when that was the rest of it.
+    #[inline]
+    fn count_sent(&mut self, sent_bytes: u32, shared: &mut Shared) -> bool {
+        shared.stats.sends += 1;
+        shared.stats.sent_bytes += u64::from(sent_bytes);
+        let memory = &mut shared.memory;
+        let is_whole = self.outbox.sent(sent_bytes, &mut self.work, memory);
+        if is_whole {
+            // A connection that waits for its own slots has some now.
+            memory.set_freed();
+        }
+        is_whole
     }
 
     #[inline]
@@ -283,16 +395,9 @@ impl Connection {
             return self.send_pieces(ring);
         }
         let was_output = self.outbox.has_output();
-        shared.stats.sends += 1;
-        shared.stats.sent_bytes += result as u64;
-        if !self
-            .outbox
-            .sent(result as u32, &mut self.work, &mut shared.memory)
-        {
+        if !self.count_sent(result as u32, shared) {
             return self.send_pieces(ring);
         }
-        // A connection that waits for its own slots has some now.
-        shared.memory.set_freed();
         if was_output {
             self.advance(shared, ring, inputs);
         } else if self.work.requests.answered_count() > 0 || self.is_finished() {
@@ -317,9 +422,14 @@ impl Connection {
 
     /// Ends the connection at once; replies that are not sent yet are lost.
     pub fn break_off(&mut self, shared: &mut Shared, ring: &mut Ring) {
+        self.fail(ring);
+        self.mark(shared);
+    }
+
+    /// As [`Connection::break_off`], while the list of marked connections is being worked off.
+    fn fail(&mut self, ring: &mut Ring) {
         self.broken = true;
         ring.shutdown(self.socket.as_fd());
-        self.mark(shared);
     }
 
     /// Whether nobody needs the connection any more.
@@ -345,4 +455,10 @@ impl Connection {
             shared.marked.push(self.work.name);
         }
     }
+}
+
+/// Whether both ends are on this machine, so that the kernel knows what the client has read.
+fn is_local(socket: &OwnedFd) -> bool {
+    rustix::net::getsockname(socket)
+        .is_ok_and(|address| address.address_family() == rustix::net::AddressFamily::UNIX)
 }

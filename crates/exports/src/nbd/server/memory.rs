@@ -150,6 +150,12 @@ impl Memory {
         std::mem::take(&mut self.freed)
     }
 
+    /// What [`Memory::take_freed`] would say.
+    #[inline]
+    pub fn has_freed(&self) -> bool {
+        self.freed
+    }
+
     /// Lets everybody who waits try again.
     pub fn set_freed(&mut self) {
         self.freed = true;

@@ -28,6 +28,7 @@ mod connection;
 mod intake;
 mod listeners;
 mod memory;
+mod moderation;
 mod name;
 mod outbox;
 mod requests;
@@ -332,7 +333,10 @@ impl Port for NbdPort {
 
     fn next_wake(&self) -> Option<Nanos> {
         let handshake = self.handshakes.front().map(|&(deadline, _)| deadline);
+        // Room that came after the stalled were asked last.
+        let retry = !self.shared.stalled.is_empty() && self.shared.memory.has_freed();
         let times = [
+            retry.then_some(Nanos(0)),
             handshake,
             self.listeners.next_wake(),
             self.stopping.next_wake(),

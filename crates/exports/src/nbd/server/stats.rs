@@ -25,6 +25,8 @@ pub struct NbdStats {
     pub sent_bytes: u64,
     /// Receive operations that returned something.
     pub receives: u64,
+    /// Receives put off for a moment, because the client was busy with earlier replies.
+    pub receives_delayed: u64,
     /// Send operations that sent something; each carries the replies to several requests.
     pub sends: u64,
     /// Gauge: connections open now.

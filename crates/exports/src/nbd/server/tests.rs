@@ -2,9 +2,11 @@
 //!
 //! - `rig`: shards with an array in memory, each on a thread of its own.
 //! - `client`: a client of raw bytes.
+//! - `batches`: many requests and replies at once.
 //! - `service`: what well-behaved clients see. `hostile`: what the others see, and cause.
 //! - `stopping`: the end. `tools`: other people's clients. `chaos`: all of it at random.
 
+mod batches;
 mod chaos;
 mod client;
 mod hostile;

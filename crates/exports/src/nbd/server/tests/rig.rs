@@ -62,6 +62,8 @@ impl Default for Plan {
 pub struct Report {
     pub stats: NbdStats,
     pub available_bytes: u64,
+    /// Turns of the shard's loop.
+    pub turns: u64,
 }
 
 /// A running server; stops when dropped.
@@ -221,9 +223,11 @@ impl Seat {
         while !self.quit.load(Ordering::Relaxed) {
             shard.turn_or_wait();
             let port = shard.world.port();
-            self.reports.lock().unwrap()[self.shard] = Report {
+            let report = &mut self.reports.lock().unwrap()[self.shard];
+            *report = Report {
                 stats: port.stats(),
                 available_bytes: port.shared.memory.available_bytes(),
+                turns: report.turns + 1,
             };
         }
     }
