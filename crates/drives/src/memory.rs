@@ -73,8 +73,10 @@ impl Ram {
         // Of 4 KiB reads at random places 1 KiB sufficed, and more was slower.
         const FETCHED_BYTES: u64 = 1024;
         let start = self.pointer(offset_bytes, length_bytes);
-        for line in (0..length_bytes.min(FETCHED_BYTES)).step_by(LINE_BYTES) {
-            fetch(start.wrapping_add(line as usize));
+        let mut at = 0;
+        while at < length_bytes.min(FETCHED_BYTES) as usize {
+            fetch(start.wrapping_add(at));
+            at += LINE_BYTES;
         }
     }
 

@@ -41,7 +41,7 @@ use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
-use payload::{Sources, gather};
+use payload::{gather, with_addresses};
 use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
@@ -425,26 +425,26 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
-        let length = u64::from(length_bytes);
-        let sources = Sources::check(self.ring.arena(), length, sources);
-        let to = self.ring.arena().pointer(target, length);
-        let world = (&**self.ring.arena(), &self.attachments);
-        if self
-            .ram
-            .put_off_xor(world, (target, length), sources.as_slice())
-        {
-            return;
-        }
-        // SAFETY: every range has been checked to lie in the arena; the engine's range locks keep others
-        // off, and its planners let sources and target be equal or disjoint.
-        unsafe { engine::xor::xor_into(to, sources.as_slice(), length_bytes as usize) }
+        let (arena, length) = (&**self.ring.arena(), u64::from(length_bytes));
+        let to = arena.pointer(target, length);
+        with_addresses(arena, length, sources, |sources| {
+            let world = (arena, &self.attachments);
+            if self.ram.put_off_xor(world, (target, length), sources) {
+                return;
+            }
+            // SAFETY: every range has been checked to lie in the arena; the engine's range locks keep
+            // others off, and its planners let sources and target be equal or disjoint.
+            unsafe { engine::xor::xor_into(to, sources, length_bytes as usize) }
+        });
     }
 
     fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
         self.finish_ram();
-        let sources = Sources::check(self.ring.arena(), u64::from(length_bytes), sources);
-        // SAFETY: as in `xor`.
-        unsafe { engine::xor::xor_is_zero(sources.as_slice(), length_bytes as usize) }
+        let (arena, length) = (self.ring.arena(), u64::from(length_bytes));
+        with_addresses(arena, length, sources, |sources| {
+            // SAFETY: as in `xor`.
+            unsafe { engine::xor::xor_is_zero(sources, length_bytes as usize) }
+        })
     }
 
     fn encode_log(

@@ -5,6 +5,7 @@ use crate::ring::Ring;
 use crate::transfer::{MISUSE, Payload, Transfer};
 use engine::limits::VOLUME_MEMBERS_MAX;
 use engine::plan::{Segment, StepKind};
+use std::mem::MaybeUninit;
 
 /// Checks a transfer's memory and turns it into what the kernel takes.
 pub(super) fn gather(
@@ -46,40 +47,27 @@ pub(super) fn gather(
     }
 }
 
-/// A row's slots, and a block of scratch.
-const SOURCES_MAX: usize = VOLUME_MEMBERS_MAX + 1;
-
-/// The addresses of a computation's sources.
-pub(super) struct Sources {
-    addresses: [*const u8; SOURCES_MAX],
-    count: usize,
-}
-
-impl Sources {
-    /// Checks that all sources of `length_bytes` lie in the arena.
-    #[inline]
-    pub fn check(
-        arena: &Arena,
-        length_bytes: u64,
-        sources: impl Iterator<Item = Segment>,
-    ) -> Sources {
-        let mut checked = Sources {
-            addresses: [std::ptr::null(); SOURCES_MAX],
-            count: 0,
-        };
-        for source in sources {
-            assert!(
-                checked.count < SOURCES_MAX,
-                "a computation has at most {SOURCES_MAX} sources"
-            );
-            checked.addresses[checked.count] = arena.pointer(source.buffer, length_bytes);
-            checked.count += 1;
-        }
-        checked
+/// Calls `compute` with the checked addresses of all sources.
+#[inline]
+pub(super) fn with_addresses<T>(
+    arena: &Arena,
+    length_bytes: u64,
+    sources: impl Iterator<Item = Segment>,
+    compute: impl FnOnce(&[*const u8]) -> T,
+) -> T {
+    /// A row's slots, and a block of scratch.
+    const SOURCES_MAX: usize = VOLUME_MEMBERS_MAX + 1;
+    // Not cleared: that would cost as much as the parity of a short write.
+    let mut addresses = [const { MaybeUninit::uninit() }; SOURCES_MAX];
+    let mut count = 0;
+    for source in sources {
+        assert!(
+            count < SOURCES_MAX,
+            "a computation has at most {SOURCES_MAX} sources"
+        );
+        addresses[count].write(arena.pointer(source.buffer, length_bytes).cast_const());
+        count += 1;
     }
-
-    #[inline]
-    pub fn as_slice(&self) -> &[*const u8] {
-        &self.addresses[..self.count]
-    }
+    // SAFETY: the first `count` addresses have just been written.
+    compute(unsafe { addresses[..count].assume_init_ref() })
 }
