@@ -12,7 +12,7 @@ def roofline(members, copied, computed):
     """Bytes of data per second at which one core can compute parity and copy all chunks: 1 / ((m / (m - 1))
     (1 / C + 1 / X)); C bytes copied, X bytes touched by parity. What is in the cache is said for either."""
     def measure():
-        copy = kernel_rates("copy", CHUNK, copied, 0.2)[0]
+        copy = kernel_rates("stream", CHUNK, copied, 0.2)[0]
         xor = kernel_rates(f"xor:{members - 1}", CHUNK, computed, 0.2)[0]
         return {"copy": copy, "xor": xor, "bytes_per_s": (members - 1) / members / (1 / copy + 1 / xor)}
     return measure

@@ -1,10 +1,10 @@
 //! How fast the parity and copy kernels are on this machine, alone: one figure per thread, in bytes per
 //! second.
 //!
-//! usage: kernel_speed xor:SOURCES|copy BYTES warm|cold|cached-source SECONDS [CORE...]
+//! usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]
 //!
 //! `xor:4` computes parity of four sources; what counts are all bytes touched, sources and target.
-//! `copy` counts the bytes copied, once. Warm goes over the same buffers again and again, cold walks
+//! `copy` and `stream`, which goes past the caches, count the bytes copied, once. Warm goes over the same buffers again and again, cold walks
 //! through 512 MiB per thread, on huge pages where the kernel gives them, and with a cached source only
 //! the target walks. One thread runs on each core that is named, all at the same time; without a core,
 //! one thread runs anywhere.
@@ -29,12 +29,15 @@ const SOURCES_MAX: usize = 64;
 enum Kernel {
     Xor { sources: usize },
     Copy,
+    Stream,
 }
 
 impl Kernel {
     fn parse(text: &str) -> Option<Kernel> {
-        if text == "copy" {
-            return Some(Kernel::Copy);
+        match text {
+            "copy" => return Some(Kernel::Copy),
+            "stream" => return Some(Kernel::Stream),
+            _ => {}
         }
         let sources: usize = text.strip_prefix("xor:")?.parse().ok()?;
         (1..=SOURCES_MAX)
@@ -46,7 +49,7 @@ impl Kernel {
     fn buffers(self) -> usize {
         match self {
             Kernel::Xor { sources } => sources + 1,
-            Kernel::Copy => 2,
+            Kernel::Copy | Kernel::Stream => 2,
         }
     }
 
@@ -54,7 +57,7 @@ impl Kernel {
     fn counted_bytes(self, length: usize) -> usize {
         match self {
             Kernel::Xor { sources } => (sources + 1) * length,
-            Kernel::Copy => length,
+            Kernel::Copy | Kernel::Stream => length,
         }
     }
 
@@ -75,6 +78,7 @@ impl Kernel {
                     engine::xor::xor_into(target, &addresses[..sources], length);
                 }
                 Kernel::Copy => std::ptr::copy_nonoverlapping(from, target, length),
+                Kernel::Stream => engine::xor::copy_streaming(target, from, length),
             }
         }
     }
@@ -165,7 +169,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some((asked, cores)) = Asked::parse(&words) else {
         eprintln!(
-            "usage: kernel_speed xor:SOURCES|copy BYTES warm|cold|cached-source SECONDS [CORE...]"
+            "usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]"
         );
         return ExitCode::from(2);
     };
