@@ -164,6 +164,11 @@ impl Running {
 }
 
 impl Running {
+    /// No further stage goes out.
+    pub fn write_nothing_more(&mut self) {
+        self.next = self.plan.steps().len() as u16;
+    }
+
     /// The only stage has gone out already, at `started`; `outstanding` of its steps are not back.
     pub fn issued_already(&mut self, outstanding: u16, started: Nanos, wrote: bool) {
         self.next = self.plan.steps().len() as u16;

@@ -10,8 +10,11 @@
 //! log is in flight at a time: a header that lists the entries, and their partial parities, in one durable
 //! write. Plans that arrive meanwhile form the next unit. A unit is retired when all its plans have ended
 //! and what they wrote is durable; only then is the next one written, because only the last good unit is
-//! replayed. Units follow each other through the log's area and start again at its beginning where they no
-//! longer fit.
+//! replayed. Every unit is written to the beginning of the log's area: one that is torn then leaves either
+//! no header or that of the unit before it, which is harmless to replay.
+//!
+//! A volume that has lost more than it survives keeps its last units: what they stand for was not written
+//! whole, and a drive may come back.
 //!
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
@@ -64,6 +67,8 @@ enum Stage {
     ToFlush,
     /// They are being flushed.
     Flushing,
+    /// The volume has failed under the unit: it is kept for the next start, and nothing follows it.
+    Kept,
 }
 
 /// Drives that a unit can go to: the one in service, and the one that is being copied to.
@@ -75,8 +80,6 @@ pub(crate) struct SlotLog {
     area: LogArea,
     /// Memory for one unit.
     buffer: Buffer,
-    /// Where the next unit goes in the area.
-    position_bytes: u32,
     /// Plans that wait for the next unit.
     waiting: VecDeque<u32>,
     unit: LogUnit,
@@ -100,7 +103,6 @@ impl SlotLog {
         SlotLog {
             area,
             buffer,
-            position_bytes: 0,
             waiting: VecDeque::with_capacity(crate::limits::PLANS_MAX),
             unit: LogUnit {
                 volume,
@@ -151,7 +153,7 @@ impl SlotLog {
             token: Token::of_log(index as u32, copy as u8),
             member,
             kind: StepKind::Write { fua: true },
-            offset_bytes: self.area.offset_bytes + u64::from(self.position_bytes),
+            offset_bytes: self.area.offset_bytes,
             length_bytes: u64::from(self.unit_bytes),
         }
     }
@@ -215,6 +217,12 @@ impl Engine {
             if log.stage == Stage::Idle && !log.waiting.is_empty() {
                 self.write_unit(index);
             }
+            while self.logs[index].stage == Stage::Kept
+                && let Some(plan) = self.logs[index].waiting.pop_front()
+            {
+                self.logs_waiting -= 1;
+                self.give_up_unlogged(plan);
+            }
         }
     }
 
@@ -230,9 +238,7 @@ impl Engine {
             log.waiting.pop_front();
             self.logs_waiting -= 1;
         }
-        if log.position_bytes + log.unit_bytes > log.area.length_bytes {
-            log.position_bytes = 0;
-        }
+        debug_assert!(log.unit_bytes <= log.area.length_bytes);
         log.unit.generation += 1;
         log.missed = false;
         log.retries = 0;
@@ -327,7 +333,6 @@ impl Engine {
         let log = &mut self.logs[index];
         let (missed, member) = (log.missed, log.members[0]);
         log.stage = Stage::Open(log.plans.len());
-        log.position_bytes += log.unit_bytes;
         let plans = core::mem::take(&mut log.plans);
         for &plan in &plans {
             let running = &mut self.running[plan];
@@ -355,12 +360,67 @@ impl Engine {
         self.logs[index].plans = plans;
     }
 
-    /// A plan that was logged has ended.
+    /// A plan cannot be logged any more because its volume has failed: it ends without writing.
+    fn give_up_unlogged(&mut self, plan: u32) {
+        let running = &mut self.running[plan];
+        let mut answered = 0;
+        for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
+            if let StepKind::Log { .. } = step.kind {
+                answered += u16::from(state.progress == Progress::Outstanding);
+                state.progress = Progress::Missed;
+            }
+        }
+        let slot = self.logs[running.log as usize].unit.slot;
+        let volume = &self.volumes[running.volume as usize];
+        if let Some(member) = volume.member(slot, false) {
+            running.missed.insert(member);
+        }
+        running.log = NONE;
+        running.write_nothing_more();
+        running.outstanding -= answered;
+        if running.outstanding == 0 {
+            self.advance(plan);
+        }
+    }
+
+    /// The volume has failed under a plan: the unit that it is in stands for what was not written whole.
+    pub(crate) fn keep_log(&mut self, plan: u32) {
+        let index = core::mem::replace(&mut self.running[plan].log, NONE);
+        if index != NONE {
+            self.logs[index as usize].stage = Stage::Kept;
+        }
+    }
+
+    /// A plan that was logged has ended. If a member missed some of it, that is so only once its failure is
+    /// on record: until then it could come back as if it were current.
     pub(crate) fn leave_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.running[plan].log, NONE);
         if index == NONE {
             return;
         }
+        let missed = self.running[plan].missed;
+        if missed.within(self.durable_failed) {
+            self.left_log(index);
+        } else {
+            self.owing_logs.push((index, missed));
+        }
+    }
+
+    /// Members' failures are on record: plans that they missed have now ended for their logs.
+    pub(crate) fn settle_logs(&mut self) {
+        let mut at = 0;
+        while at < self.owing_logs.len() {
+            let (index, missed) = self.owing_logs[at];
+            if missed.within(self.durable_failed) {
+                self.owing_logs.swap_remove(at);
+                self.left_log(index);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn left_log(&mut self, index: u32) {
         let log = &mut self.logs[index as usize];
         let Stage::Open(left) = log.stage else {
             return;

@@ -30,6 +30,7 @@ impl Engine {
 
     /// Acknowledges plans whose missed members have become durable failures.
     pub(crate) fn settle_held(&mut self) {
+        self.settle_logs();
         let mut at = 0;
         while at < self.held.len() {
             let index = self.held[at];
@@ -61,7 +62,11 @@ impl Engine {
     fn settle(&mut self, index: u32) {
         let running = &self.running[index];
         let lost = !running.missed.is_empty() && !self.still_protected(index);
-        match running.work {
+        let work = running.work;
+        if lost {
+            self.keep_log(index);
+        }
+        match work {
             Work::Direct { request } => {
                 self.release(index);
                 let result = if lost {
@@ -86,7 +91,7 @@ impl Engine {
                 self.log_flushed(log);
             }
             Work::ControlFlush { ticket } => {
-                let failed = running.missed;
+                let failed = self.running[index].missed;
                 self.release(index);
                 self.tell_controller(Message::Flushed { ticket, failed });
             }

@@ -88,6 +88,8 @@ pub struct Engine {
     pub(crate) forwarded_requests: usize,
     /// The write-hole logs that this shard writes.
     pub(crate) logs: Vec<SlotLog>,
+    /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
+    pub(crate) owing_logs: Vec<(u32, MemberSet)>,
     /// Plans that wait for the next unit of one.
     pub(crate) logs_waiting: usize,
     /// Plans that wait for scratch memory.
@@ -156,6 +158,7 @@ impl Engine {
             local_requests: 0,
             forwarded_requests: 0,
             logs: Vec::new(),
+            owing_logs: Vec::with_capacity(PLANS_MAX),
             logs_waiting: 0,
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
