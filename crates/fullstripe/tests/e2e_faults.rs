@@ -498,13 +498,7 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
             [0, 1].map(|at| FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}"))));
         (0..2).for_each(|at| bed.replace_drive(at, faulty[at].path()));
         let drives = specs(&bed, members);
-        // A RAID 5 without a log has nothing to go by then.
-        let protection: &[&str] = if level == 5 {
-            &["--write-hole", "off"]
-        } else {
-            &[]
-        };
-        bed.create("data", level, &drives, protection);
+        bed.create("data", level, &drives, &[]);
         let server = bed.serve(&drives).start();
         server.wait_optimal(60);
         let load = load(&server, 9, Mix::Everything);
@@ -531,15 +525,6 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
         // The second loss is not on record, so its return brings the volume back.
         faulty[1].set(|faults| faults.unwritable.clear());
         let left = &drives[1..];
-        if level == 5 {
-            // Parity was written where data was not: what the missing member held is in doubt.
-            bed.serve(left).refused("--accept-write-hole");
-            bed.serve(left)
-                .option(&["--accept-write-hole"])
-                .start()
-                .stop();
-            continue;
-        }
         let server = bed.serve(left).start();
         assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
         server.verify("data", &mut ledger);
