@@ -294,11 +294,11 @@ impl Engine {
             mirror::zero_chunk(plan, &volume.shape, part.data_index, range, &view, kind)?;
         }
         if fua {
-            let slots = plan
-                .steps()
-                .iter()
-                .fold(SlotSet(0), |set, step| set.with(step.slot));
-            mirror::flush(plan, slots);
+            let [slots, shadows] = [false, true].map(|shadow| {
+                let steps = plan.steps().iter().filter(|step| step.shadow == shadow);
+                steps.fold(SlotSet(0), |set, step| set.with(step.slot))
+            });
+            mirror::flush(plan, slots, shadows);
         }
         Ok(())
     }

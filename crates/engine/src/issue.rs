@@ -303,21 +303,22 @@ impl Engine {
             return false;
         }
         let at = self.requests[index].request.volume.0;
-        if self.volumes[at as usize].is_lost() {
+        let volume = &self.volumes[at as usize];
+        if volume.is_lost() {
             // What a lost member has acknowledged may never have reached its medium.
             let offset_bytes = self.requests[index].request.offset_bytes;
             self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return true;
         }
-        let slots = self.volumes[at as usize].flush_slots(self.volatile);
-        if slots == SlotSet(0) {
+        let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
+        if slots.0 | shadows.0 == 0 {
             return true;
         }
         let Some(plan_index) = self.running.take() else {
             return false;
         };
         self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
-        crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots);
+        crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots, shadows);
         self.requests[index].outstanding += 1;
         self.start(plan_index);
         true

@@ -430,8 +430,8 @@ impl Engine {
             return;
         }
         let volume = &self.volumes[log.unit.volume.0 as usize];
-        let cached = volume.flush_slots(self.volatile);
-        log.stage = if cached.0 == 0 {
+        let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
+        log.stage = if slots.0 | shadows.0 == 0 {
             Stage::Idle
         } else {
             Stage::ToFlush
@@ -444,14 +444,15 @@ impl Engine {
         }
         let log = &mut self.logs[index];
         let at = log.unit.volume.0;
-        let slots = self.volumes[at as usize].flush_slots(self.volatile);
+        let volume = &self.volumes[at as usize];
+        let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
         let Some(plan) = self.running.take() else {
             return;
         };
         log.stage = Stage::Flushing;
         let work = Work::LogFlush { log: index as u32 };
         self.running[plan].prepare(work, at, NONE);
-        mirror::flush(&mut self.running[plan].plan, slots);
+        mirror::flush(&mut self.running[plan].plan, slots, shadows);
         self.start(plan);
     }
 

@@ -164,18 +164,24 @@ impl Volume {
         self.view.failed || !self.shape.survives(self.base.writable)
     }
 
-    /// The slots that a flush has to reach.
-    pub fn flush_slots(&self, volatile: MemberSet) -> SlotSet {
-        let mut slots = self.base.writable;
-        if let Some(JobKind::Rebuild(slot)) = self.job.as_ref().map(|job| job.view.kind) {
-            slots = slots.with(slot);
-        }
-        let cached = |slot: Slot| {
+    /// The slots that a flush has to reach, and those whose copy it has to reach as well: the drive that
+    /// will take a slot must have everything that the flush makes durable.
+    pub fn to_flush(&self, volatile: MemberSet, failed: MemberSet) -> (SlotSet, SlotSet) {
+        let none = SlotSet(0);
+        let (filled, shadows) = match self.job.as_ref().map(|job| job.view.kind) {
+            Some(JobKind::Rebuild(slot)) => (none.with(slot), none),
+            Some(JobKind::Replace(slot, to)) if volatile.has(to) && !failed.has(to) => {
+                (none, none.with(slot))
+            }
+            _ => (none, none),
+        };
+        let cached = |slot: &Slot| {
             self.view.slots[slot.0 as usize].is_some_and(|member| volatile.has(member))
         };
-        slots
-            .iter()
-            .filter(|&slot| cached(slot))
-            .fold(SlotSet(0), SlotSet::with)
+        let slots = SlotSet(self.base.writable.0 | filled.0);
+        (
+            slots.iter().filter(cached).fold(none, SlotSet::with),
+            shadows,
+        )
     }
 }

@@ -96,6 +96,9 @@ impl Controller {
                 Refused::NoSuch
             });
         }
+        if self.copy_targets().has(member) {
+            return Err(Refused::Busy);
+        }
         self.record.members[member.0 as usize].state = MemberState::Absent;
         for volume in &mut self.record.volumes {
             if let Some(Slot(slot)) = volume.slot_of(member) {
@@ -170,7 +173,11 @@ impl Controller {
                     == Some(same)
             })
             .collect();
-        if places.iter().any(|&at| self.has_job(at)) {
+        // All of them have to be copied, or none changes drives.
+        let free = |&at: &usize| {
+            !self.has_job(at) && !self.marks[at].failed && !self.record.volumes[at].read_only
+        };
+        if !places.iter().all(free) {
             return Err(Refused::Busy);
         }
         for at in places {

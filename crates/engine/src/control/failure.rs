@@ -12,13 +12,17 @@ use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
 impl Controller {
     pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
+        if self.failed.has(member) {
+            return;
+        }
+        let replaced = self.switch_loses(member);
         let known = self
             .record
             .members
             .get(member.0 as usize)
             .map(|member| member.state);
         let in_use = matches!(known, Some(MemberState::Active | MemberState::Spare));
-        if self.failed.has(member) || !in_use {
+        if !in_use && !replaced {
             return;
         }
         self.failed.insert(member);
@@ -30,7 +34,7 @@ impl Controller {
         if let Some(next) = self.updater.lost(member, self.now) {
             self.persist(next);
         }
-        let mut on_record = known == Some(MemberState::Spare);
+        let mut on_record = replaced || known == Some(MemberState::Spare);
         for at in 0..self.record.volumes.len() {
             on_record |= self.volume_loses(at, member);
         }

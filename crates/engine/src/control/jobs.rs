@@ -5,9 +5,7 @@
 //! a time per container; the others keep their position.
 
 use super::marks::Filling;
-use super::record::{
-    JobKind, JobView, MemberSet, MemberState, Record, SlotRecord, SyncKind, SyncRecord,
-};
+use super::record::{JobKind, JobView, MemberSet, MemberState, Record, SyncKind, SyncRecord};
 use super::{Controller, FlushPurpose};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
@@ -29,6 +27,8 @@ struct Job {
     paused: bool,
     started: bool,
     started_at: Nanos,
+    /// Done, but kept: what it copies goes on until the drives change places.
+    resting: bool,
 }
 
 /// A job as people see it.
@@ -125,7 +125,20 @@ impl Jobs {
             paused: false,
             started: false,
             started_at: Nanos(0),
+            resting: false,
         });
+    }
+
+    /// The job is done, and is kept: another one's turn.
+    pub fn rest(&mut self, at: usize) {
+        if let Some(job) = &mut self.jobs[at] {
+            job.resting = true;
+        }
+        self.active = self.active.filter(|&active| active != at);
+    }
+
+    pub fn is_resting(&self, at: usize) -> bool {
+        self.jobs[at].as_ref().is_some_and(|job| job.resting)
     }
 
     pub fn kind(&self, at: usize) -> Option<JobKind> {
@@ -281,7 +294,8 @@ impl Controller {
 
     fn pick_job(&mut self) {
         let writable = |at: &usize| !self.marks[*at].failed && !self.record.volumes[*at].read_only;
-        let ready = |at: &usize| self.jobs.jobs[*at].is_some() && writable(at);
+        let waits = |at: &usize| self.jobs.jobs[*at].is_some() && !self.jobs.is_resting(*at);
+        let ready = |at: &usize| waits(at) && writable(at);
         self.jobs.active = (0..self.jobs.jobs.len()).find(ready);
         if self.jobs.active.is_some() {
             self.run_jobs();
@@ -368,7 +382,7 @@ impl Controller {
                 self.record.volumes[at].sync = None;
                 self.changed();
             }
-            Some(JobKind::Replace(slot, to)) => self.replaced(at, slot, to),
+            Some(JobKind::Replace(slot, to)) => return self.copied(at, slot, to),
             Some(JobKind::Check { .. }) | None => {}
         }
         self.end_job(at, true);
@@ -389,32 +403,14 @@ impl Controller {
         }
     }
 
-    /// The copy is complete: the new drive takes the slot, the old one leaves the container once no
-    /// volume uses it any more.
-    fn replaced(&mut self, at: usize, slot: Slot, to: MemberId) {
-        let old = self.record.volumes[at].slots[slot.0 as usize].member;
-        self.record.volumes[at].slots[slot.0 as usize] = SlotRecord {
-            member: Some(to),
-            current: true,
-        };
-        self.record.members[to.0 as usize].state = MemberState::Active;
-        if let Some(old) = old
-            && self
-                .record
-                .volumes
-                .iter()
-                .all(|volume| volume.slot_of(old).is_none())
-        {
-            self.record.members[old.0 as usize].state = MemberState::Absent;
-        }
-        self.changed();
-    }
-
-    fn end_job(&mut self, at: usize, complete: bool) {
-        self.jobs.active = None;
+    pub(super) fn end_job(&mut self, at: usize, complete: bool) {
         let Some(job) = self.jobs.jobs[at].take() else {
             return;
         };
+        if self.jobs.active == Some(at) {
+            self.jobs.active = None;
+            self.jobs.ending = false;
+        }
         let volume = VolumeId(at as u8);
         let (mismatches, failures) = (job.mismatches.iter().sum(), job.failure_count());
         self.event(Event::JobEnded {
@@ -424,6 +420,9 @@ impl Controller {
             mismatches,
             failures,
         });
+        if !complete && let JobKind::Replace(slot, to) = job.view.kind {
+            self.give_up_replacing(slot, to);
+        }
         if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
             // Do not begin again by itself: the same block would stop it at the same place.
             self.record.volumes[at].sync = None;
@@ -450,14 +449,16 @@ impl Controller {
     /// Ends the operator's job of a volume.
     pub(super) fn cancel_job(&mut self, at: usize) -> bool {
         let kind = self.jobs.kind(at);
-        if !matches!(kind, Some(JobKind::Check { .. } | JobKind::Replace(..))) {
-            return false;
+        let may_end = match kind {
+            Some(JobKind::Check { .. }) => true,
+            // Past that point it is as good as done.
+            Some(JobKind::Replace(..)) => self.switch.is_none(),
+            _ => false,
+        };
+        if may_end {
+            self.end_job(at, false);
         }
-        if self.jobs.active == Some(at) {
-            self.jobs.ending = false;
-        }
-        self.end_job(at, false);
-        true
+        may_end
     }
 
     /// Jobs that cannot go on without `member`.
@@ -469,7 +470,7 @@ impl Controller {
                 }
                 Some(JobKind::Replace(slot, to)) => {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
-                    to == member || old == Some(member)
+                    to == member || old == Some(member) || self.marks[at].failed
                 }
                 // There is nothing left to compare with, and a rebuild may be due.
                 Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),

@@ -1,7 +1,7 @@
 //! Dirty and clean: a volume is dirty on all members before its first write, and clean again only after
 //! every shard has been fenced and every member flushed.
 
-use super::record::{JobKind, VolumeRecord};
+use super::record::{JobKind, MemberSet, VolumeRecord};
 use super::{Controller, FlushPurpose};
 use crate::event::Event;
 use crate::units::{ShardId, VolumeId};
@@ -127,7 +127,7 @@ impl Controller {
             }
             Mark::Drained if self.flush.is_none() => {
                 self.marks[at].mark = Mark::Flushing;
-                let members = self.record.active();
+                let members = MemberSet(self.record.active().0 | self.copy_targets().0);
                 self.flush(members, FlushPurpose::Clean(at));
             }
             Mark::Cleaning(version) if self.updater.has(version) => {

@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod marks;
 pub mod message;
 pub mod record;
+mod replace;
 mod spares;
 pub mod update;
 
@@ -81,6 +82,8 @@ pub struct Controller {
     failed: MemberSet,
     announced: MemberSet,
     jobs: Jobs,
+    /// A replacement whose record is on its way.
+    switch: Option<replace::Switch>,
     flush: Option<(u32, FlushPurpose)>,
     next_ticket: u32,
     options: Options,
@@ -111,6 +114,7 @@ impl Controller {
             updater: Updater::new(record.clone()),
             marks,
             jobs,
+            switch: None,
             epoch: 0,
             adopted: vec![0; shards as usize],
             confirmed: vec![0; shards as usize],
@@ -264,6 +268,7 @@ impl Controller {
 
     fn take_steps(&mut self, now: Nanos) {
         self.now = now;
+        self.run_switch();
         self.run_failures();
         self.run_marks();
         self.run_jobs();
@@ -275,8 +280,13 @@ impl Controller {
             self.updater.skip();
             return;
         }
-        let active = self.recorders();
-        if let Some(members) = self.updater.run(&mut self.record, active, now) {
+        let mut switched = self.record_after_switch();
+        let record = switched.as_mut().unwrap_or(&mut self.record);
+        let members = MemberSet(record.active().0 & !self.failed.0);
+        let first = self.updater.run(record, members, now);
+        let generation = record.generation;
+        self.record.generation = generation;
+        if let Some(members) = first {
             self.persist(members);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! An update goes to one half of the live members, and when that half has it durably, to the rest. So
 //! at any instant one half holds a whole record, old or new. The next update starts when the last one
-//! has reached every member that is still alive.
+//! has reached every member that is still alive. A drive that joins is among the first: while it carries no
+//! record, one that names it is of little use.
 
 use super::record::{MemberSet, Record};
 use crate::units::{MemberId, Nanos};
@@ -66,9 +67,12 @@ impl Updater {
             return None;
         }
         record.generation += 1;
+        let known = self.snapshot.active();
         self.snapshot = record.clone();
         let first_count = live.count().div_ceil(2) as usize;
-        let first: MemberSet = live.iter().take(first_count).collect();
+        let joins = live.iter().filter(|&member| !known.has(member));
+        let others = live.iter().filter(|&member| known.has(member));
+        let first: MemberSet = joins.chain(others).take(first_count).collect();
         let rest = MemberSet(live.0 & !first.0);
         self.update = Some(Update {
             version: self.version,
@@ -126,6 +130,7 @@ impl Updater {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::record::{MemberRecord, MemberState};
     use alloc::vec::Vec;
 
     fn record() -> Record {
@@ -205,6 +210,24 @@ mod tests {
         );
         updater.answered(MemberId(1), Nanos(0));
         assert!(updater.has(version));
+    }
+
+    #[test]
+    fn a_drive_that_joins_is_written_first() {
+        let drive = |state| MemberRecord {
+            state,
+            ..MemberRecord::ABSENT
+        };
+        let mut record = record();
+        record.members = [MemberState::Active; 4].map(drive).into();
+        record.members.push(drive(MemberState::Spare));
+        let mut updater = Updater::new(record.clone());
+        record.members[0].state = MemberState::Absent;
+        record.members[4].state = MemberState::Active;
+        updater.changed();
+        let live = record.active();
+        let first = updater.run(&mut record, live, Nanos(0));
+        assert_eq!(first, Some(MemberSet(0b1_0010)));
     }
 
     #[test]

@@ -156,22 +156,16 @@ fn zero_slots(
     }
 }
 
-/// Adds a flush of each of `members`, after everything that the plan already does.
-pub fn flush(plan: &mut Plan, members: SlotSet) {
+/// Adds a flush of each of `members`, and of the drives that are being filled in `shadows`, after everything
+/// that the plan already does.
+pub fn flush(plan: &mut Plan, members: SlotSet, shadows: SlotSet) {
     let stage = plan.next_stage();
-    for slot in members.iter() {
-        plan.push(Step::member(StepKind::Flush, stage, slot, 0, 0));
-    }
-}
-
-/// As [`flush`], of the drives that are being filled in `slots`.
-pub fn flush_shadows(plan: &mut Plan, slots: SlotSet) {
-    let stage = plan.next_stage();
-    for slot in slots.iter() {
-        let step = Step::member(StepKind::Flush, stage, slot, 0, 0);
+    let step = |slot| Step::member(StepKind::Flush, stage, slot, 0, 0);
+    members.iter().for_each(|slot| plan.push(step(slot)));
+    for slot in shadows.iter() {
         plan.push(Step {
             shadow: true,
-            ..step
+            ..step(slot)
         });
     }
 }

@@ -150,7 +150,15 @@ fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result
             broken.name, broken.state
         )));
     }
-    if let Some(job) = &volume.job {
+    // All volumes change the drive, or none does.
+    if let Some(fixed) = status.volumes.iter().find(|volume| volume.read_only) {
+        return Err(ApiError::conflict(format!(
+            "volume {} is read-only, so its part of a drive cannot be copied",
+            fixed.name
+        )));
+    }
+    let busy = |volume: &VolumeStatus| Some((volume.name.clone(), volume.job.clone()?));
+    if let Some((name, job)) = status.volumes.iter().find_map(busy) {
         return Err(ApiError::conflict(format!(
             "volume {name} has a {} under way; wait for it or `cancel` it",
             job.kind

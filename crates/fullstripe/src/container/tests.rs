@@ -242,34 +242,73 @@ fn the_life_of_a_member_survives_restarts() {
     }
 }
 
+/// `container` with d4 as a drive beside the others, and its record after d4 has taken slot 2 everywhere.
+fn replace_one(bench: &Bench, container: &mut Container) -> Record {
+    let path = bench.folder.path().join("d4.img").display().to_string();
+    let spare = probe_all(&[path], Access::Exclusive).unwrap().remove(0);
+    let identity = super::persist::Identity::of(&spare);
+    container.persister.add_drive(identity);
+    container.members.push(spare);
+    let mut record = container.record.clone();
+    record.members.push(record.members[0]);
+    record.members[2].state = MemberState::Absent;
+    for volume in &mut record.volumes {
+        volume.slots[2].member = Some(MemberId(4));
+    }
+    persist(container, &mut record);
+    record
+}
+
+fn names(container: &Container) -> Vec<String> {
+    let name = |probed: &Probed| probed.drive.name().to_owned();
+    container.members.iter().map(name).collect()
+}
+
 #[test]
 fn a_replaced_drive_stays_out() {
-    let bench = Bench::new(Level::Raid10, 4, 1);
-    {
-        let mut container = bench.assemble(4).unwrap();
-        let path = bench.folder.path().join("d4.img").display().to_string();
-        let spare = probe_all(&[path], Access::Exclusive).unwrap().remove(0);
-        container
-            .persister
-            .add_drive(super::persist::Identity::of(&spare));
-        container.members.push(spare);
-        let mut record = container.record.clone();
-        record.members.push(record.members[0]);
-        record.members[2].state = MemberState::Absent;
-        record.volumes[0].slots[2].member = Some(MemberId(4));
-        persist(&mut container, &mut record);
+    for volumes in [1, 2] {
+        let bench = Bench::new(Level::Raid10, 4, volumes);
+        replace_one(&bench, &mut bench.assemble(4).unwrap());
+        let container = bench.assemble(5).unwrap();
+        let names = names(&container);
+        assert!(
+            names.iter().all(|name| !name.ends_with("d2.img")),
+            "{names:?}"
+        );
+        for volume in &container.record.volumes {
+            assert_eq!(volume.current_slots().count(), 4);
+            assert!(volume.sync.is_none());
+            let slot = volume.slots[2].member.unwrap();
+            assert!(names[slot.0 as usize].ends_with("d4.img"));
+        }
     }
-    let container = bench.assemble(5).unwrap();
-    let names: Vec<_> = container
-        .members
-        .iter()
-        .map(|probed| probed.drive.name().to_owned())
-        .collect();
-    assert!(
-        names.iter().all(|name| !name.ends_with("d2.img")),
-        "{names:?}"
-    );
-    assert_eq!(container.record.volumes[0].current_slots().count(), 4);
-    let slot = container.record.volumes[0].slots[2].member.unwrap();
-    assert!(names[slot.0 as usize].ends_with("d4.img"));
+}
+
+/// The new drive fails while the update that names it is on its way, and the old one stays.
+#[test]
+fn a_replacement_can_be_taken_back() {
+    for volumes in [1, 2] {
+        let bench = Bench::new(Level::Raid10, 4, volumes);
+        {
+            let mut container = bench.assemble(4).unwrap();
+            let mut record = replace_one(&bench, &mut container);
+            record.members[2].state = MemberState::Active;
+            record.members[4].state = MemberState::Failed;
+            for volume in &mut record.volumes {
+                volume.slots[2].member = Some(MemberId(2));
+            }
+            persist(&mut container, &mut record);
+        }
+        let container = bench.assemble(5).unwrap();
+        let names = names(&container);
+        assert!(
+            names.iter().all(|name| !name.ends_with("d4.img")),
+            "{names:?}"
+        );
+        for volume in &container.record.volumes {
+            assert_eq!(volume.current_slots().count(), 4);
+            let slot = volume.slots[2].member.unwrap();
+            assert!(names[slot.0 as usize].ends_with("d2.img"));
+        }
+    }
 }

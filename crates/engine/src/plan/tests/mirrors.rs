@@ -1,9 +1,7 @@
 //! Snapshots of the levels without parity, and of zeroes, discards and flushes on all levels.
 
 use super::*;
-use crate::plan::mirror::{
-    flush, flush_shadows, mirror_repair, mirror_write, zero_chunk, zero_row,
-};
+use crate::plan::mirror::{flush, mirror_repair, mirror_write, zero_chunk, zero_row};
 use crate::plan::parity::parity_write;
 
 const DISCARD: StepKind = StepKind::Discard;
@@ -148,13 +146,13 @@ fn zeroes_and_discards() {
 fn flushes() {
     let raid5 = shape(Level::Raid5, 3);
     assert_plan!("flush_of_members", &raid5, |plan: &mut Plan| {
-        flush(plan, SlotSet(0b101));
+        flush(plan, SlotSet(0b101), SlotSet(0));
         Ok(())
     });
     assert_plan!("flush_follows_writes", &raid5, |plan: &mut Plan| {
         let shadowed = view(3, |view| view.shadowed = SlotSet(0b010));
         parity_write(plan, &raid5, 0, &[piece(1, 0, 4, 0)], &shadowed, false)?;
-        flush_shadows(plan, SlotSet(0b010));
+        flush(plan, SlotSet(0), SlotSet(0b010));
         Ok(())
     });
 }

@@ -214,3 +214,28 @@ fn a_volume_that_needs_the_place_gets_no_shadow() {
         crate::container::write::erase_shadow(probed).unwrap();
     }
 }
+
+/// A drive that becomes a spare loses what another array has left on it.
+#[test]
+fn a_spare_has_no_shadow() {
+    let bench = Bench::new(Level::Raid1, 2, 1);
+    let drive = &bench.open(1)[0];
+    assert!(matches!(drive.shadow, FoundShadow::Whole(_)));
+    let new = NewDrive {
+        serial: drive.serial,
+        total_sectors: drive.placement.total_sectors(),
+    };
+    write_record(&Mpb::spare(&new, drive.sector).unwrap(), &[drive]).unwrap();
+    let drive = &crate::container::probe::probe(drive.spec.clone(), Access::ReadOnly).unwrap();
+    assert!(matches!(drive.shadow, FoundShadow::Nothing));
+    assert!(
+        drive
+            .found
+            .as_ref()
+            .unwrap()
+            .as_ref()
+            .unwrap()
+            .mpb
+            .is_spare()
+    );
+}

@@ -1,0 +1,124 @@
+//! Replacing a drive in service: every volume's part of it is copied to another drive, one volume after the
+//! other, and then the two change places in all volumes at once.
+//!
+//! Until the change is over, both drives get every write: a volume that has been copied keeps its job, done
+//! and resting, until the last one is copied too. The record goes first: while the update that names the new
+//! drive is on its way, whichever record a crash leaves names a drive that has everything. Only when it
+//! is durable everywhere does the view change, and the old drive get nothing more.
+
+use super::Controller;
+use super::record::{JobKind, MemberSet, MemberState, Record, SlotRecord};
+use crate::units::{MemberId, Slot};
+use alloc::vec::Vec;
+
+/// A replacement whose copies are complete and whose record is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Switch {
+    slot: Slot,
+    to: MemberId,
+    /// The version of the record that names the new drive.
+    version: u64,
+}
+
+impl Controller {
+    /// The volumes whose `slot` is being copied to `to`, or has been.
+    fn replacing(&self, slot: Slot, to: MemberId) -> Vec<usize> {
+        (0..self.record.volumes.len())
+            .filter(|&at| self.jobs.kind(at) == Some(JobKind::Replace(slot, to)))
+            .collect()
+    }
+
+    /// Drives that jobs copy to: they hold data although the record does not say so yet.
+    pub(super) fn copy_targets(&self) -> MemberSet {
+        let target = |at| match self.jobs.kind(at) {
+            Some(JobKind::Replace(_, to)) => Some(to),
+            _ => None,
+        };
+        (0..self.record.volumes.len()).filter_map(target).collect()
+    }
+
+    /// A volume's copy is complete and flushed.
+    pub(super) fn copied(&mut self, at: usize, slot: Slot, to: MemberId) {
+        self.jobs.rest(at);
+        let is_copied = |&at: &usize| self.jobs.is_resting(at);
+        if self.replacing(slot, to).iter().all(is_copied) {
+            let version = self.changed();
+            self.switch = Some(Switch { slot, to, version });
+        }
+    }
+
+    /// What is to be written while a switch is on its way.
+    pub(super) fn record_after_switch(&self) -> Option<Record> {
+        let Switch { slot, to, .. } = self.switch?;
+        let mut record = self.record.clone();
+        let old = record.volumes.iter().enumerate().find_map(|(at, volume)| {
+            let replaced = self.jobs.kind(at) == Some(JobKind::Replace(slot, to));
+            volume.slots[slot.0 as usize].member.filter(|_| replaced)
+        });
+        for at in self.replacing(slot, to) {
+            record.volumes[at].slots[slot.0 as usize] = SlotRecord {
+                member: Some(to),
+                current: true,
+            };
+        }
+        record.members[to.0 as usize].state = MemberState::Active;
+        // The old drive leaves the container unless another volume still uses it.
+        let unused = |old| record.volumes.iter().all(|v| v.slot_of(old).is_none());
+        if let Some(old) = old.filter(|&old| unused(old)) {
+            record.members[old.0 as usize].state = MemberState::Absent;
+        }
+        Some(record)
+    }
+
+    /// Once the record that names the new drive is durable, so does the view.
+    pub(super) fn run_switch(&mut self) {
+        if self
+            .switch
+            .is_some_and(|switch| self.updater.has(switch.version))
+        {
+            self.complete_switch();
+        }
+    }
+
+    fn complete_switch(&mut self) {
+        let Some(record) = self.record_after_switch() else {
+            return;
+        };
+        self.record = record;
+        if let Some(Switch { slot, to, .. }) = self.switch.take() {
+            for at in self.replacing(slot, to) {
+                self.end_job(at, true);
+            }
+        }
+    }
+
+    /// A drive is failing. Without the old one the switch is over at once, because the new one has
+    /// everything; without the new one it is off. Returns whether the old one was lost, so that its
+    /// failure has to be recorded although no slot names it any more.
+    pub(super) fn switch_loses(&mut self, member: MemberId) -> bool {
+        self.run_switch();
+        let Some(Switch { slot, to, .. }) = self.switch else {
+            return false;
+        };
+        if member == to {
+            self.switch = None;
+            return false;
+        }
+        let is_old = self
+            .replacing(slot, to)
+            .iter()
+            .any(|&at| self.record.volumes[at].slots[slot.0 as usize].member == Some(member));
+        if is_old {
+            self.complete_switch();
+        }
+        is_old
+    }
+
+    /// Ends the other volumes' part of a replacement of which one part has failed: the drives change
+    /// places in all volumes or in none.
+    pub(super) fn give_up_replacing(&mut self, slot: Slot, to: MemberId) {
+        for at in self.replacing(slot, to) {
+            self.end_job(at, false);
+        }
+    }
+}
