@@ -9,7 +9,7 @@ use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind,
 use crate::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
 use crate::shard::Engine;
-use crate::units::{Buffer, Slot, SlotSet, VolumeId};
+use crate::units::{Slot, SlotSet, VolumeId};
 
 /// How many ranges that must keep waiting are remembered while a queue is searched.
 const SKIPPED_MAX: usize = 16;
@@ -236,12 +236,7 @@ impl Engine {
         let mut view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
-        let mut pieces = [Piece {
-            data_index: 0,
-            low_bytes: 0,
-            high_bytes: 0,
-            buffer: Buffer(0),
-        }; PIECES_MAX];
+        let mut pieces = [Piece::EMPTY; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
             let part = &self.ranges.parts[at];

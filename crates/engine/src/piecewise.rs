@@ -16,7 +16,7 @@ use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, StepKind, mirror, parity}
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, MemberId, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
 /// Where work that is done in pieces stands.
 #[derive(Clone, Copy, Debug)]
@@ -231,12 +231,7 @@ impl Engine {
     ) -> Result<(), NotEnoughMembers> {
         let mut view = self.view_of(key);
         view.readable.0 &= !piecewise.avoid.0;
-        let mut pieces = [Piece {
-            data_index: 0,
-            low_bytes: 0,
-            high_bytes: 0,
-            buffer: Buffer(0),
-        }; PIECES_MAX];
+        let mut pieces = [Piece::EMPTY; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
             let part = &self.ranges.parts[at];

@@ -43,6 +43,19 @@ pub struct Request {
     pub buffer: Buffer,
 }
 
+impl Request {
+    /// What an unused place in a pool holds.
+    pub(crate) const NONE: Request = Request {
+        tag: 0,
+        volume: VolumeId(0),
+        operation: Operation::Flush,
+        fua: false,
+        offset_bytes: 0,
+        length_bytes: 0,
+        buffer: Buffer(0),
+    };
+}
+
 /// Why a request was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {

@@ -9,7 +9,7 @@ use crate::layout::Location;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, ShardId, VolumeId};
+use crate::units::{Buffer, ShardId};
 
 /// Plans kept free for the controller and for work that others wait for.
 pub(crate) const PLANS_RESERVED: usize = 8;
@@ -35,16 +35,7 @@ pub(crate) struct RequestState {
 
 impl Default for RequestState {
     fn default() -> RequestState {
-        let request = Request {
-            tag: 0,
-            volume: VolumeId(0),
-            operation: Operation::Flush,
-            fua: false,
-            offset_bytes: 0,
-            length_bytes: 0,
-            buffer: Buffer(0),
-        };
-        RequestState::new(request, None)
+        RequestState::new(Request::NONE, None)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::ranges::{BandKey, NONE};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::route::PLANS_RESERVED;
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
 use crate::world::{Io, Token};
 
 /// A request under way without a plan. Fits a cache line.
@@ -44,17 +44,8 @@ pub(crate) struct Single {
 
 impl Single {
     pub fn idle() -> Single {
-        let request = Request {
-            tag: 0,
-            volume: VolumeId(0),
-            operation: Operation::Flush,
-            fua: false,
-            offset_bytes: 0,
-            length_bytes: 0,
-            buffer: Buffer(0),
-        };
         Single {
-            request,
+            request: Request::NONE,
             started: Nanos(0),
             lock: NONE,
             plan: NONE,

@@ -75,6 +75,14 @@ pub struct Range {
 }
 
 impl Piece {
+    /// What an unused place in a list holds.
+    pub(crate) const EMPTY: Piece = Piece {
+        data_index: 0,
+        low_bytes: 0,
+        high_bytes: 0,
+        buffer: Buffer(0),
+    };
+
     /// Where the piece lies in `row`.
     #[inline]
     pub(crate) fn range(&self, row: u64) -> Range {
