@@ -56,6 +56,11 @@ impl HeldAnswers {
         self.heap.is_empty()
     }
 
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     pub fn push(&mut self, finish: Nanos, answer: Answer, attachment: u16) {
         self.sequence += 1;
         self.heap.push(Held {

@@ -249,4 +249,75 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+
+    #[test]
+    fn a_hundred_times_more_jobs_than_have_room_are_all_done() {
+        const JOBS: u32 = 100 * ROOM as u32;
+        const BLOCK: usize = 64;
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let helpers = Helpers::start(&Arc::new(reader), FileSize::new(0, true)).unwrap();
+        let options = ArenaOptions {
+            length_bytes: JOBS as usize * BLOCK,
+            prefault: false,
+            lock: false,
+        };
+        let arena = Arena::new(options).unwrap();
+        let mut mailbox = Mailbox::new().unwrap();
+        let job = |index: u32, reply| {
+            let mut memory = [Iovec::EMPTY; STEP_SEGMENTS_MAX];
+            let buffer = arena.start().at(index * BLOCK as u32);
+            memory[0] = Iovec::new(arena.pointer(buffer, BLOCK as u64), BLOCK);
+            Job {
+                call: Call {
+                    kind: StepKind::Read,
+                    offset_bytes: u64::MAX,
+                    length_bytes: BLOCK as u64,
+                },
+                memory,
+                pieces: 1,
+                owners: [arena.clone(), arena.clone()],
+                reply,
+                index,
+            }
+        };
+        let mut room = 0;
+        for round in 0..2 {
+            // The pipe is empty, so every thread hangs in its first call and the rest piles up.
+            for index in 0..JOBS {
+                // SAFETY: the memory lies in the arena, in a place of its own for each job.
+                unsafe { helpers.add(job(index, mailbox.sender())) };
+            }
+            {
+                let state = helpers.queue.hold();
+                assert!(state.jobs.len() >= JOBS as usize - HELPERS);
+                assert!(round == 0 || state.jobs.capacity() == room, "it grew again");
+                room = state.jobs.capacity();
+            }
+            // Each block says its number; which job gets it depends on the threads.
+            let blocks = (0..JOBS).flat_map(|block| {
+                let mut bytes = [round; BLOCK];
+                bytes[..4].copy_from_slice(&block.to_le_bytes());
+                bytes
+            });
+            let bytes: Vec<u8> = blocks.collect();
+            for part in bytes.chunks(BLOCK * 64) {
+                assert_eq!(rustix::io::write(&writer, part), Ok(part.len()));
+            }
+            let mut done = vec![false; JOBS as usize];
+            for moved in answers(&mut mailbox, JOBS as usize) {
+                assert_eq!(moved.result, BLOCK as i32);
+                assert!(!std::mem::replace(&mut done[moved.index as usize], true));
+            }
+            let mut read = vec![false; JOBS as usize];
+            for index in 0..JOBS {
+                let mut bytes = [0; BLOCK];
+                arena.read(arena.start().at(index * BLOCK as u32), &mut bytes);
+                let [a, b, c, d, rest @ ..] = bytes;
+                assert!(rest.iter().all(|&byte| byte == round));
+                let block = u32::from_le_bytes([a, b, c, d]);
+                assert!(!std::mem::replace(&mut read[block as usize], true));
+            }
+            assert!(done.iter().chain(&read).all(|&is| is));
+        }
+    }
 }

@@ -34,3 +34,8 @@ pub mod spec;
 pub mod throttle;
 mod transfer;
 pub mod world;
+
+/// Tests of limits look at how often memory is taken.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: counting::CountingAllocator = counting::CountingAllocator;

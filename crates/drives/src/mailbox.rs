@@ -203,6 +203,7 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counting::allocations;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn number(mail: Mail) -> u64 {
@@ -288,5 +289,44 @@ mod tests {
         mailbox.clear_wake();
         sender.send(Mail::Port(Box::new(3u64)));
         assert!(!readable(&mailbox, 0), "one signal per sleep");
+    }
+
+    #[test]
+    fn a_hundred_times_more_letters_than_have_room_arrive_and_cost_memory_once() {
+        const SENDERS: u32 = 4;
+        const EACH: u32 = 100 * ROOM as u32 / SENDERS;
+        let mut mailbox = Mailbox::new().unwrap();
+        // The queue and the one it changes places with grow to the largest burst, each once.
+        for burst in 0..4 {
+            let senders: Vec<_> = (0..SENDERS)
+                .map(|who| {
+                    let sender = mailbox.sender();
+                    std::thread::spawn(move || {
+                        let before = allocations();
+                        for index in 0..EACH {
+                            let result = who as i32;
+                            sender.send(Mail::Moved(Moved { index, result }));
+                        }
+                        allocations() - before
+                    })
+                })
+                .collect();
+            let grown: u64 = senders.into_iter().map(|one| one.join().unwrap()).sum();
+            assert_eq!(
+                grown > 0,
+                burst < 2,
+                "burst {burst} took memory {grown} times"
+            );
+            let before = allocations();
+            let mut next = [0; SENDERS as usize];
+            while let Some(Mail::Moved(moved)) = mailbox.receive() {
+                let expected = &mut next[moved.result as usize];
+                assert_eq!(moved.index, *expected);
+                *expected += 1;
+            }
+            assert_eq!(next, [EACH; SENDERS as usize]);
+            assert_eq!(allocations(), before);
+            assert!(mailbox.taken.capacity() >= 100 * ROOM);
+        }
     }
 }

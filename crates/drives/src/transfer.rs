@@ -123,6 +123,12 @@ impl Transfers {
         errno
     }
 
+    /// How many are under way.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// The attachment that the transfer `index` is for.
     pub fn attachment(&self, index: u32) -> Option<u16> {
         let transfer = self.slots.get(index as usize)?.as_ref()?;

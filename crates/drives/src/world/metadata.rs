@@ -51,6 +51,22 @@ impl Metadata {
         self.pool.free(memory);
     }
 
+    #[cfg(test)]
+    pub fn available_bytes(&self) -> u64 {
+        self.pool.available_bytes()
+    }
+
+    #[cfg(test)]
+    pub fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Records that can wait and be in flight without taking more memory.
+    #[cfg(test)]
+    pub fn room(&self) -> usize {
+        self.waiting.capacity() + self.in_flight.capacity()
+    }
+
     /// The part in flight to `member` has been answered: true if the record has more, which now wait.
     fn part_answered(&mut self, member: MemberId, errno: i32) -> bool {
         let of_member = |record: &Waiting| record.member == member;

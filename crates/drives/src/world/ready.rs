@@ -72,6 +72,11 @@ impl ReadyAnswers {
         self.filling.is_empty() && self.read == self.reading.len()
     }
 
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.filling.len() + self.reading.len() - self.read
+    }
+
     /// Moves the oldest answers, about `limit` of them, to the end of `inputs`.
     #[inline]
     pub fn give(&mut self, inputs: &mut Vec<Input>, limit: usize) {

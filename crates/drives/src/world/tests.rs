@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 mod files;
+mod limits;
 mod ports;
 mod ram;
 mod throttled;
