@@ -1,7 +1,9 @@
 //! The `fullstripe` command: see `fullstripe --help`.
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use commands::exit_codes;
 use drives::counting::CountingAllocator;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 mod api;
@@ -20,7 +22,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// RAID on the CPU for NVMe drives, in userspace, with no licence key.
 #[derive(Parser)]
-#[command(name = "fullstripe", version, max_term_width = 100, after_help = commands::exit_codes::HELP)]
+#[command(name = "fullstripe", version, max_term_width = 100, after_help = exit_codes::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -63,7 +65,29 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let parsed = Cli::command().try_get_matches_from(&arguments);
+    let parsed = parsed.and_then(|matches| {
+        let json = wants_json(&matches);
+        Ok((Cli::from_arg_matches(&matches)?.command, json))
+    });
+    match parsed {
+        Ok((command, json)) => {
+            run(command).unwrap_or_else(|error| exit_codes::report(&error, json))
+        }
+        Err(error) => exit_codes::report_usage(&error, &arguments),
+    }
+}
+
+/// Whether the command, or one below it, has an option `--json` and it was given.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten();
+    let below = matches.subcommand().map(|(_, matches)| matches);
+    here == Some(&true) || below.is_some_and(wants_json)
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Create(args) => commands::create::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Client(command) => client::run(&command),
@@ -79,12 +103,5 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
-    };
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("fullstripe: {error:#}");
-            ExitCode::from(1)
-        }
     }
 }

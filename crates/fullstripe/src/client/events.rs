@@ -49,7 +49,10 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
         &format!("/v1/events/stream?since={}", args.since),
         |kind, data| {
             if kind == "forgotten" {
-                eprintln!("fullstripe: {data} events before the next are not remembered");
+                // In JSON the numbers say it.
+                if !json {
+                    eprintln!("fullstripe: {data} events before the next are not remembered");
+                }
                 return Ok(true);
             }
             let text = line(&serde_json::from_str(data)?, json);

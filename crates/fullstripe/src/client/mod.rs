@@ -19,7 +19,7 @@ mod status;
 mod tests;
 
 use crate::api::schema::Done;
-use crate::commands::exit_codes::{conclude, refused};
+use crate::commands::exit_codes::refused;
 use crate::commands::words::{print_json, print_text};
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -105,12 +105,10 @@ pub fn run(command: &ClientCommand) -> Result<ExitCode> {
         ClientCommand::Rate(args) => orders::rate(args),
         ClientCommand::Stop(args) => orders::stop(args),
     };
-    conclude(
-        result.map_err(|error| match error.downcast_ref::<ClientError>() {
-            Some(ClientError::Answered { body, .. }) if body.protects_data => {
-                refused(body.error.clone())
-            }
-            _ => error,
-        }),
-    )
+    result.map_err(|error| match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Answered { body, .. }) if body.protects_data => {
+            refused(body.error.clone())
+        }
+        _ => error,
+    })
 }

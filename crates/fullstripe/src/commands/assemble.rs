@@ -4,7 +4,7 @@
 //! which option would start one that is refused. Nothing is written.
 
 use super::describe::{self, ContainerReport, Report, text};
-use super::exit_codes::{DEGRADED, REFUSED, conclude};
+use super::exit_codes::{DEGRADED, REFUSED, refused};
 use super::open::to_look;
 use super::words::{print_json, print_text};
 use anyhow::{Result, bail};
@@ -55,7 +55,7 @@ impl Accepted {
 /// # Errors
 /// A drive cannot be looked at, or there is no array on any.
 pub fn run(args: &AssembleArgs) -> Result<ExitCode> {
-    conclude(assemble(args))
+    assemble(args)
 }
 
 fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
@@ -76,14 +76,11 @@ fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
             names()
         ),
         [container] => Ok(ExitCode::from(verdict(container, &report))),
-        several => {
-            eprintln!(
-                "fullstripe: {} different arrays on {}; name the drives of one",
-                several.len(),
-                names()
-            );
-            Ok(ExitCode::from(REFUSED))
-        }
+        several => Err(refused(format!(
+            "{} different arrays on {}; name the drives of one",
+            several.len(),
+            names()
+        ))),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::backup::Backup;
 use super::backup::place::keep;
-use super::exit_codes::{conclude, refused};
+use super::exit_codes::refused;
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, print_json, print_text, size};
 use crate::container::probe::{Member, Probed};
@@ -71,7 +71,7 @@ struct Destroyed {
 /// There is no such volume, or a drive fails. A drive in use, a container that cannot be assembled and
 /// a missing `--yes` are refusals.
 pub fn run(args: &DestroyArgs) -> Result<ExitCode> {
-    conclude(destroy(args))
+    destroy(args)
 }
 
 fn destroy(args: &DestroyArgs) -> Result<ExitCode> {

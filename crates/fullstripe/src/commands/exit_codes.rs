@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and the one kind of error that has its own.
+//! How a command ends: the exit codes, the one kind of error that has its own, and how failures are said.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -7,11 +7,20 @@
 //! | 2 | the command line was not understood |
 //! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |
+//!
+//! With `--json` the sentence comes as an object on one line of standard error, like
+//! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
+//! that who reads one never mistakes one for the other.
 
-use anyhow::Result;
+use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
 
+/// Something went wrong.
+const FAILED: u8 = 1;
+/// The command line was not understood; clap's number, too.
+const USAGE: u8 = 2;
 /// Something can be started, but degraded, read-only or with work left to do before it is protected.
 pub const DEGRADED: u8 = 3;
 /// Refused for the sake of data; nothing was changed.
@@ -42,34 +51,111 @@ pub fn refused(sentence: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Refused(sentence.into()))
 }
 
-/// Ends a command: a refusal is printed and becomes its exit code, other errors are passed on.
-///
-/// # Errors
-/// Those that are no refusals.
-pub fn conclude(result: Result<ExitCode>) -> Result<ExitCode> {
-    match result {
-        Err(error) if error.is::<Refused>() => {
-            eprintln!("fullstripe: {error:#}");
-            Ok(ExitCode::from(REFUSED))
-        }
-        other => other,
+/// How a command failed, for programs: `{"error": {...}}` on one line.
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: Reason<'a>,
+}
+
+#[derive(Serialize)]
+struct Reason<'a> {
+    /// `failed`, `usage` or `refused`, as the exit code says.
+    kind: &'static str,
+    exit_code: u8,
+    /// One sentence.
+    message: &'a str,
+}
+
+/// Says on standard error why a command failed, with `json` as an object on one line, and returns its exit
+/// code: [`REFUSED`] for a refusal, else [`FAILED`].
+#[must_use]
+pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
+    let code = if error.is::<Refused>() {
+        REFUSED
+    } else {
+        FAILED
+    };
+    let message = format!("{error:#}");
+    eprintln!("{}", in_words(code, &message, json));
+    ExitCode::from(code)
+}
+
+fn in_words(exit_code: u8, message: &str, json: bool) -> String {
+    if !json {
+        return format!("fullstripe: {message}");
     }
+    let kind = match exit_code {
+        USAGE => "usage",
+        REFUSED => "refused",
+        _ => "failed",
+    };
+    let error = Reason {
+        kind,
+        exit_code,
+        message,
+    };
+    serde_json::to_string(&Failure { error }).unwrap_or_else(|_| message.to_owned())
+}
+
+/// Ends a command whose line was not understood, or which only asked for help.
+///
+/// What was to be done is not known then, so `--json` counts wherever it stands before a `--`.
+#[must_use]
+pub fn report_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    if error.exit_code() == 0 || !options.any(|argument| argument == "--json") {
+        // Nobody may be reading what it prints, which changes nothing.
+        let _ = error.print();
+        return ExitCode::from(error.exit_code() as u8);
+    }
+    eprintln!("{}", in_words(USAGE, &usage_sentence(error), true));
+    ExitCode::from(USAGE)
+}
+
+/// What clap says before its tips and the usage, on one line.
+fn usage_sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let sentence = words.join(" ");
+    sentence.trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::{Context, anyhow};
+    use anyhow::{Context, Result, anyhow};
 
     #[test]
-    fn refusals_become_an_exit_code_even_with_context() {
-        let plain = conclude(Err(refused("d0 holds data")));
-        assert_eq!(
-            format!("{:?}", plain.unwrap()),
-            format!("{:?}", ExitCode::from(REFUSED))
-        );
-        let wrapped: Result<ExitCode> = Err(refused("no")).context("while creating");
-        assert!(conclude(wrapped).is_ok());
-        assert!(conclude(Err(anyhow!("the drive died"))).is_err());
+    fn refusals_have_their_exit_code_even_with_context() {
+        let wrapped: Result<()> = Err(refused("no")).context("while creating");
+        for (error, code) in [
+            (refused("d0 holds data"), REFUSED),
+            (wrapped.unwrap_err(), REFUSED),
+            (anyhow!("the drive died"), FAILED),
+        ] {
+            for json in [false, true] {
+                let exit = format!("{:?}", report(&error, json));
+                assert_eq!(exit, format!("{:?}", ExitCode::from(code)), "{error:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_is_a_sentence_or_an_object_on_one_line() {
+        assert_eq!(in_words(1, "d0 is gone", false), "fullstripe: d0 is gone");
+        insta::assert_snapshot!(in_words(1, "d0 \"x\"\nis gone", true), @r#"{"error":{"kind":"failed","exit_code":1,"message":"d0 \"x\"\nis gone"}}"#);
+        insta::assert_snapshot!(in_words(REFUSED, "d0 holds data", true), @r#"{"error":{"kind":"refused","exit_code":4,"message":"d0 holds data"}}"#);
+    }
+
+    #[test]
+    fn what_clap_says_becomes_a_sentence() {
+        let command = || clap::Command::new("x").arg(clap::Arg::new("DRIVE").required(true));
+        let sentence = |words: &[&str]| {
+            let error = command().try_get_matches_from(words).unwrap_err();
+            usage_sentence(&error)
+        };
+        insta::assert_snapshot!(sentence(&["x"]), @"the following required arguments were not provided: <DRIVE>");
+        insta::assert_snapshot!(sentence(&["x", "--wrong"]), @"unexpected argument '--wrong' found");
     }
 }

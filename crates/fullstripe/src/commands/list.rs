@@ -1,7 +1,6 @@
 //! `list`: the arrays on some drives, or on every block device of the machine.
 
 use super::describe::{self, text};
-use super::exit_codes::conclude;
 use super::open::one_to_look;
 use super::words::{print_json, print_text};
 use crate::container::probe::Probed;
@@ -38,7 +37,7 @@ struct Listing {
 /// # Errors
 /// The machine's block devices cannot be listed, or standard output cannot be written.
 pub fn run(args: &ListArgs) -> Result<ExitCode> {
-    conclude(list(args))
+    list(args)
 }
 
 fn list(args: &ListArgs) -> Result<ExitCode> {

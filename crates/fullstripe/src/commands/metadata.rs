@@ -5,7 +5,7 @@
 
 use super::backup::place::keep;
 use super::backup::{Area, Backup, shadow_place};
-use super::exit_codes::{conclude, refused};
+use super::exit_codes::refused;
 use super::open::{for_change, to_look};
 use super::words::{count, print_json, print_text, size};
 use crate::container::probe::Probed;
@@ -82,10 +82,10 @@ struct Done {
 /// # Errors
 /// A drive or the file fails. A copy that does not fit its drive, and a missing `--yes`, are refusals.
 pub fn run(args: &MetadataArgs) -> Result<ExitCode> {
-    conclude(match &args.command {
+    match &args.command {
         MetadataCommand::Save(args) => save(args),
         MetadataCommand::Restore(args) => restore(args),
-    })
+    }
 }
 
 fn save(args: &SaveArgs) -> Result<ExitCode> {

@@ -5,7 +5,7 @@
 
 use super::backup::Backup;
 use super::backup::place::keep;
-use super::exit_codes::{conclude, refused};
+use super::exit_codes::refused;
 use super::open::for_change;
 use super::words::{print_json, print_text};
 use crate::container::log::{initialise_all, logged_volume};
@@ -113,7 +113,7 @@ struct Switched {
 /// There is no such volume, it is no RAID 5, or a drive fails. A drive in use, a volume that was not stopped
 /// cleanly and one without a member are refusals.
 pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
-    conclude(switch(args))
+    switch(args)
 }
 
 fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {

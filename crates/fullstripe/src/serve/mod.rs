@@ -112,7 +112,7 @@ pub struct ServeArgs {
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
-    exit_codes::conclude(start(args))
+    start(args)
 }
 
 fn start(args: &ServeArgs) -> Result<ExitCode> {

@@ -11,7 +11,6 @@ mod zero;
 
 use super::backup::place::keep;
 use super::backup::{Backup, shadow_place};
-use super::exit_codes::conclude;
 use super::foreign::{Ends, Finding};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
@@ -75,7 +74,7 @@ pub struct CreateArgs {
 /// # Errors
 /// What was asked for is not possible, or a drive fails. Drives that hold something are a refusal.
 pub fn run(args: &CreateArgs) -> Result<ExitCode> {
-    conclude(create(args))
+    create(args)
 }
 
 fn create(args: &CreateArgs) -> Result<ExitCode> {

@@ -6,7 +6,6 @@ mod record;
 mod shadow;
 mod text;
 
-use super::exit_codes::conclude;
 use super::foreign::{Ends, search};
 use super::open::one_to_look;
 use super::words::{print_json, print_text};
@@ -61,7 +60,7 @@ struct Examined {
 /// # Errors
 /// Standard output cannot be written.
 pub fn run(args: &ExamineArgs) -> Result<ExitCode> {
-    conclude(examine(args))
+    examine(args)
 }
 
 fn examine(args: &ExamineArgs) -> Result<ExitCode> {

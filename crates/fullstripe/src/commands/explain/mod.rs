@@ -11,7 +11,6 @@ mod why;
 #[cfg(test)]
 mod tests;
 
-use super::exit_codes::conclude;
 use super::words::{parse_level, parse_size, print_json, print_text};
 use anyhow::{Result, bail};
 use array::Array;
@@ -120,7 +119,7 @@ struct Totals {
 /// # Errors
 /// There is no such volume, the request does not fit it, or it cannot be carried out with the drives left.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
-    conclude(explain(args))
+    explain(args)
 }
 
 fn explain(args: &ExplainArgs) -> Result<ExitCode> {
