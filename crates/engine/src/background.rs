@@ -9,12 +9,14 @@ use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::event::Event;
 use crate::inflight::Work;
+use crate::limits::UNSYNCED_BANDS_MAX;
 use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, Range, maintain};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::Engine;
 use crate::units::{Buffer, Nanos, SlotSet, VolumeId};
+use alloc::vec::Vec;
 
 /// Bands that a job may have in flight or done beyond its cursor.
 const WINDOW: u64 = 64;
@@ -41,7 +43,9 @@ pub(crate) struct JobRunner {
     aborted: bool,
     /// With a rate: not before this.
     not_before: Nanos,
-    reported: (u64, u64, u64),
+    /// Bands whose redundancy could not be established. Everything else is done around them.
+    unsynced: Vec<u64>,
+    reported: (u64, u64, u64, bool),
 }
 
 impl JobRunner {
@@ -56,16 +60,39 @@ impl JobRunner {
             failures: 0,
             aborted: false,
             not_before: Nanos(0),
-            reported: (u64::MAX, 0, 0),
+            unsynced: Vec::new(),
+            reported: (u64::MAX, 0, 0, false),
             view,
         }
     }
 
-    /// Whether a band has been dealt with.
+    /// Whether what the job is about holds for a band.
     #[inline]
     pub fn is_done(&self, band: u64) -> bool {
-        band < self.cursor
-            || (band - self.cursor < WINDOW && self.done >> (band - self.cursor) & 1 == 1)
+        let passed = band < self.cursor
+            || (band - self.cursor < WINDOW && self.done >> (band - self.cursor) & 1 == 1);
+        passed && !self.unsynced.contains(&band)
+    }
+
+    /// Whether the job makes a new drive current.
+    fn fills(&self) -> bool {
+        matches!(self.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..))
+    }
+
+    /// All bands below are done.
+    fn settled(&self) -> u64 {
+        self.unsynced.iter().copied().fold(self.cursor, u64::min)
+    }
+
+    /// A band could not be done. A check has looked at it all the same; redundancy is established around it.
+    fn fail(&mut self, band: u64) {
+        match self.view.kind {
+            JobKind::Rebuild(_) | JobKind::Replace(..) => return,
+            JobKind::Sync => self.unsynced.push(band),
+            JobKind::Check { .. } => {}
+        }
+        self.aborted |= self.unsynced.len() == UNSYNCED_BANDS_MAX;
+        self.mark(band);
     }
 
     fn mark(&mut self, band: u64) {
@@ -75,6 +102,7 @@ impl JobRunner {
             self.done >>= 1;
             self.cursor += 1;
         }
+        self.aborted |= self.cursor == self.bands && !self.unsynced.is_empty();
     }
 
     fn may_start(&self, depth: u32, now: Nanos) -> bool {
@@ -268,12 +296,16 @@ impl Engine {
             return;
         }
         let missed = !self.running[index].missed.is_empty();
-        if missed && let Some(job) = self.job_of_mut(index) {
-            // A drive that the job writes to failed; the controller decides what becomes of the job.
+        if missed
+            && let Some(job) = self.job_of_mut(index)
+            && job.fills()
+        {
+            // The new drive has failed; the controller decides what becomes of the job.
             job.aborted = true;
             job.failures += 1;
+            self.running[index].band_failed = true;
         }
-        self.end_band(index, !missed);
+        self.end_band(index);
     }
 
     /// Redundancy does not match the data; returns whether the plan goes on with correcting that.
@@ -318,14 +350,17 @@ impl Engine {
         true
     }
 
-    /// A band cannot be done with what is readable.
+    /// Too few members are left for a band; it is the same with all others.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        let low = self.ranges.parts[self.running[index].work.parts()].low;
-        self.job_failed_at(index, low);
-        self.end_band(index, true);
+        self.running[index].band_failed = true;
+        if let Some(job) = self.job_of_mut(index) {
+            job.aborted = true;
+            job.failures += 1;
+        }
+        self.end_band(index);
     }
 
-    /// The job cannot be done at `low` of a band; returns whether the rest of the band is worth doing.
+    /// Something at `low` of a band cannot be read; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, low: u32) -> bool {
         let Work::Background { band, .. } = self.running[index].work else {
             return false;
@@ -336,7 +371,7 @@ impl Engine {
         };
         job.failures += u64::from(!counted);
         // A new drive without this content must never count as current.
-        let fills = matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..));
+        let fills = job.fills();
         job.aborted |= fills;
         let volume = &self.volumes[self.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
@@ -347,16 +382,17 @@ impl Engine {
         !fills
     }
 
-    /// Ends the work on a band; its job may count it as `done` unless it is worth nothing without it.
-    fn end_band(&mut self, index: u32, done: bool) {
+    /// Ends the work on a band, which is done unless it has failed.
+    fn end_band(&mut self, index: u32) {
         let Work::Background { part, band, .. } = self.running[index].work else {
             return;
         };
         let failed = self.running[index].band_failed;
         if let Some(job) = self.job_of_mut(index) {
             job.in_flight -= 1;
-            let fills = matches!(job.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..));
-            if done && !(failed && fills) {
+            if failed {
+                job.fail(band);
+            } else {
                 job.mark(band);
             }
         }
@@ -370,11 +406,7 @@ impl Engine {
             let Some(job) = &mut self.volumes[at].job else {
                 continue;
             };
-            let state = (
-                job.cursor,
-                job.mismatches,
-                job.failures + u64::from(job.aborted),
-            );
+            let state = (job.settled(), job.mismatches, job.failures, job.aborted);
             if job.reported == state {
                 continue;
             }
@@ -383,9 +415,10 @@ impl Engine {
                 shard: self.id,
                 volume: VolumeId(at as u8),
                 job: job.view.id,
-                band: job.cursor,
+                band: job.settled(),
                 mismatches: job.mismatches,
-                failures: if job.aborted { u64::MAX } else { job.failures },
+                failures: job.failures,
+                given_up: job.aborted,
             };
             self.tell_controller(message);
         }

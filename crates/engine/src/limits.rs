@@ -42,6 +42,8 @@ pub const PLANS_MAX: usize = 2048;
 pub const SINGLE_COPIES_MAX: usize = 4;
 /// Pieces of requests that wait for, or run under, a row lock per shard.
 pub const PARTS_MAX: usize = 8192;
+/// Bands per shard and job whose redundancy cannot be established; with more, the job is given up.
+pub const UNSYNCED_BANDS_MAX: usize = 256;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.
 pub const REAP_MAX: usize = 256;
 

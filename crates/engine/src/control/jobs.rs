@@ -1,24 +1,23 @@
-//! Background jobs: which one runs, how far it is, and what its end means for the record.
+//! Background jobs: which one runs, and how far it is. What its end means is said in [`super::job_ends`].
 //!
 //! Work that the metadata knows (initial sync, resync, rebuild) follows from the record and is picked up
 //! again at every start. Scrub and replace are the operator's and end with the process. One job runs at
 //! a time per container; the others keep their position.
 
-use super::marks::Filling;
-use super::record::{JobKind, JobView, MemberSet, MemberState, Record, SyncKind, SyncRecord};
+use super::record::{JobKind, JobView, MemberSet, Record, SyncKind};
 use super::{Controller, FlushPurpose};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
-use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
+use crate::units::{Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 
 /// A job and its progress.
 #[derive(Clone, Debug)]
-struct Job {
-    view: JobView,
+pub(super) struct Job {
+    pub view: JobView,
     /// What the metadata will say it is, for names.
-    name: JobName,
+    pub name: JobName,
     bands: u64,
     window_bytes: u64,
     shard_bands: [u64; SHARDS_MAX],
@@ -29,6 +28,10 @@ struct Job {
     started_at: Nanos,
     /// Done, but kept: what it copies goes on until the drives change places.
     resting: bool,
+    /// Shards that do no more for it.
+    given_up: u32,
+    /// It has been told that it ends here. Shards keep what it has reached.
+    pub halted: bool,
 }
 
 /// A job as people see it.
@@ -38,7 +41,7 @@ pub struct JobStatus {
     pub name: JobName,
     /// Whether it is the one that runs now.
     pub running: bool,
-    /// Paused by an operator.
+    /// Paused by an operator, or given up because of something that could not be read.
     pub paused: bool,
     /// Bytes done of each member's extent.
     pub done_bytes: u64,
@@ -57,8 +60,8 @@ pub struct JobStatus {
 /// All jobs of a container.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    jobs: Vec<Option<Job>>,
-    active: Option<usize>,
+    pub(super) jobs: Vec<Option<Job>>,
+    pub(super) active: Option<usize>,
     next_id: u32,
     shards: u8,
     pub rate_bytes_per_s: u64,
@@ -66,7 +69,7 @@ pub(crate) struct Jobs {
     /// Position when the flush for the checkpoint under way began.
     flushed_bytes: u64,
     /// The job is done and its drives are being flushed.
-    ending: bool,
+    pub(super) ending: bool,
 }
 
 impl Jobs {
@@ -126,6 +129,8 @@ impl Jobs {
             started: false,
             started_at: Nanos(0),
             resting: false,
+            given_up: 0,
+            halted: false,
         });
     }
 
@@ -161,13 +166,13 @@ impl Jobs {
         Some(JobStatus {
             name: job.name,
             running: self.active == Some(at) && job.started && !job.paused,
-            paused: job.paused,
+            paused: job.paused || job.halted,
             done_bytes: job.view.done_band * job.window_bytes,
             total_bytes: job.bands * job.window_bytes,
             from_bytes: job.view.from_band * job.window_bytes,
             started: job.started_at,
             mismatches: job.mismatches.iter().sum(),
-            failures: job.failure_count(),
+            failures: job.failures.iter().sum(),
         })
     }
 
@@ -176,15 +181,13 @@ impl Jobs {
         shard: ShardId,
         volume: VolumeId,
         id: u32,
-        (band, mismatches, failures): (u64, u64, u64),
+        band: u64,
+        (mismatches, failures): (u64, u64),
     ) {
         let shards = self.shards as usize;
-        let Some(Some(job)) = self.jobs.get_mut(volume.0 as usize) else {
+        let Some(job) = self.numbered(volume, id) else {
             return;
         };
-        if job.view.id != id {
-            return;
-        }
         let at = shard.0 as usize;
         job.shard_bands[at] = job.shard_bands[at].max(band);
         job.mismatches[at] = mismatches;
@@ -195,19 +198,40 @@ impl Jobs {
             .min()
             .unwrap_or(band);
     }
+
+    /// A shard does no more for a job.
+    pub fn given_up(&mut self, shard: ShardId, volume: VolumeId, id: u32) {
+        if let Some(job) = self.numbered(volume, id) {
+            job.given_up |= 1 << shard.0;
+        }
+    }
+
+    fn numbered(&mut self, volume: VolumeId, id: u32) -> Option<&mut Job> {
+        let job = self.jobs.get_mut(volume.0 as usize)?.as_mut()?;
+        (job.view.id == id).then_some(job)
+    }
 }
 
 impl Job {
-    /// A shard has given the job up.
-    fn aborted(&self) -> bool {
-        self.failures.contains(&u64::MAX)
+    pub fn ended(&self, at: usize, complete: bool) -> Event {
+        Event::JobEnded {
+            volume: VolumeId(at as u8),
+            job: self.name,
+            complete,
+            mismatches: self.mismatches.iter().sum(),
+            failures: self.failures.iter().sum(),
+        }
     }
 
-    fn failure_count(&self) -> u64 {
-        self.failures
-            .iter()
-            .map(|&count| if count == u64::MAX { 1 } else { count })
-            .sum()
+    /// It will not get to its end. What is established beside a place that cannot be is worth having, a
+    /// drive that is not filled everywhere is not.
+    fn is_hopeless(&self, shards: u8) -> bool {
+        let is_over = |shard: &u8| {
+            let passed = self.shard_bands[usize::from(*shard)] >= self.bands;
+            passed || self.given_up >> shard & 1 == 1
+        };
+        let needs_all = self.view.kind != JobKind::Sync;
+        self.given_up != 0 && (needs_all || (0..shards).all(|shard| is_over(&shard)))
     }
 }
 
@@ -242,6 +266,16 @@ impl Controller {
             return false;
         };
         job.paused = paused;
+        if job.halted && !paused {
+            // Begins again where it is on record, perhaps with drives that can be read again.
+            let (shape, sync) = (
+                self.record.volumes[at].geometry,
+                self.record.volumes[at].sync,
+            );
+            let (kind, name) = (job.view.kind, job.name);
+            let from_bytes = sync.map_or(0, |sync| sync.done_bytes);
+            self.jobs.add(at, &shape, kind, name, from_bytes);
+        }
         self.view_changed();
         true
     }
@@ -269,8 +303,8 @@ impl Controller {
         if self.jobs.ending || self.flush.is_some() {
             return;
         }
-        if job.aborted() {
-            return self.end_job(at, false);
+        if job.is_hopeless(self.shards) {
+            return self.give_up_job(at);
         }
         if job.view.done_band >= job.bands {
             self.jobs.ending = true;
@@ -284,7 +318,7 @@ impl Controller {
     }
 
     /// Flushes what the job has written so far; only that much may be recorded afterwards.
-    fn flush_for_checkpoint(&mut self, at: usize) {
+    pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
         self.jobs.flushed_bytes = self.jobs.jobs[at]
             .as_ref()
             .map_or(0, |job| job.view.done_band * job.window_bytes);
@@ -294,8 +328,8 @@ impl Controller {
 
     fn pick_job(&mut self) {
         let writable = |at: &usize| !self.marks[*at].failed && !self.record.volumes[*at].read_only;
-        let waits = |at: &usize| self.jobs.jobs[*at].is_some() && !self.jobs.is_resting(*at);
-        let ready = |at: &usize| waits(at) && writable(at);
+        let waits = |job: &Option<Job>| job.as_ref().is_some_and(|job| !job.resting && !job.halted);
+        let ready = |at: &usize| waits(&self.jobs.jobs[*at]) && writable(at);
         self.jobs.active = (0..self.jobs.jobs.len()).find(ready);
         if self.jobs.active.is_some() {
             self.run_jobs();
@@ -333,7 +367,7 @@ impl Controller {
         }
     }
 
-    fn checkpoint_is_behind(&self, at: usize) -> bool {
+    pub(super) fn checkpoint_is_behind(&self, at: usize) -> bool {
         let (Some(sync), Some(job)) = (self.record.volumes[at].sync, &self.jobs.jobs[at]) else {
             return false;
         };
@@ -361,124 +395,6 @@ impl Controller {
         let drained = self.all_confirmed(self.epoch) && !self.stale_view;
         if drained && self.flush.is_none() && self.checkpoint_is_behind(at) {
             self.flush_for_checkpoint(at);
-        }
-    }
-
-    pub(super) fn job_end_flushed(&mut self, complete: bool) {
-        self.jobs.ending = false;
-        let Some(at) = self.jobs.active else { return };
-        if !complete {
-            return self.end_job(at, false);
-        }
-        match self.jobs.kind(at) {
-            Some(JobKind::Rebuild(Slot(slot))) => {
-                self.record.volumes[at].slots[slot as usize].current = true;
-                self.record.volumes[at].sync = None;
-                self.changed();
-                self.end_job(at, true);
-                return self.resync_if_due(at);
-            }
-            Some(JobKind::Sync) => {
-                self.record.volumes[at].sync = None;
-                self.changed();
-            }
-            Some(JobKind::Replace(slot, to)) => return self.copied(at, slot, to),
-            Some(JobKind::Check { .. }) | None => {}
-        }
-        self.end_job(at, true);
-    }
-
-    /// After a rebuild: what else the crash before it has put in doubt.
-    fn resync_if_due(&mut self, at: usize) {
-        if core::mem::take(&mut self.record.volumes[at].then_resync) {
-            let shape = self.record.volumes[at].geometry;
-            let sync = SyncRecord {
-                kind: SyncKind::Resync,
-                done_bytes: 0,
-            };
-            self.record.volumes[at].sync = Some(sync);
-            self.jobs.add(at, &shape, JobKind::Sync, JobName::Resync, 0);
-            self.changed();
-            self.view_changed();
-        }
-    }
-
-    pub(super) fn end_job(&mut self, at: usize, complete: bool) {
-        let Some(job) = self.jobs.jobs[at].take() else {
-            return;
-        };
-        if self.jobs.active == Some(at) {
-            self.jobs.active = None;
-            self.jobs.ending = false;
-        }
-        let volume = VolumeId(at as u8);
-        let (mismatches, failures) = (job.mismatches.iter().sum(), job.failure_count());
-        self.event(Event::JobEnded {
-            volume,
-            job: job.name,
-            complete,
-            mismatches,
-            failures,
-        });
-        if !complete && let JobKind::Replace(slot, to) = job.view.kind {
-            self.give_up_replacing(slot, to);
-        }
-        if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
-            // Do not begin again by itself: the same block would stop it at the same place.
-            self.record.volumes[at].sync = None;
-            let target = self.record.volumes[at].slots[slot as usize].member;
-            self.marks[at].filling = Filling::AsConfigured;
-            if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
-                self.marks[at].filling = Filling::GivenUp;
-                self.record.volumes[at].slots[slot as usize].member = None;
-                let unused = self
-                    .record
-                    .volumes
-                    .iter()
-                    .all(|volume| volume.slot_of(target).is_none());
-                if unused {
-                    self.record.members[target.0 as usize].state = MemberState::Failed;
-                    self.use_no_more(target);
-                }
-            }
-            self.changed();
-        }
-        self.view_changed();
-    }
-
-    /// Ends the operator's job of a volume.
-    pub(super) fn cancel_job(&mut self, at: usize) -> bool {
-        let kind = self.jobs.kind(at);
-        let may_end = match kind {
-            Some(JobKind::Check { .. }) => true,
-            // Past that point it is as good as done.
-            Some(JobKind::Replace(..)) => self.switch.is_none(),
-            _ => false,
-        };
-        if may_end {
-            self.end_job(at, false);
-        }
-        may_end
-    }
-
-    /// Jobs that cannot go on without `member`.
-    pub(super) fn end_jobs_of(&mut self, member: MemberId) {
-        for at in 0..self.jobs.jobs.len() {
-            let ends = match self.jobs.kind(at) {
-                Some(JobKind::Rebuild(Slot(slot))) => {
-                    self.record.volumes[at].slots[slot as usize].member == Some(member)
-                }
-                Some(JobKind::Replace(slot, to)) => {
-                    let old = self.record.volumes[at].slots[slot.0 as usize].member;
-                    to == member || old == Some(member) || self.marks[at].failed
-                }
-                // There is nothing left to compare with, and a rebuild may be due.
-                Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),
-                Some(JobKind::Sync) | None => false,
-            };
-            if ends {
-                self.end_job(at, false);
-            }
         }
     }
 }

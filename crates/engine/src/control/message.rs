@@ -158,6 +158,8 @@ pub enum Message {
         mismatches: u64,
         /// Bands that could not be done, since the job began.
         failures: u64,
+        /// The shard does no more for the job.
+        given_up: bool,
     },
     /// Shard 0 to controller: the members asked for are flushed, or those in the set failed to.
     Flushed {

@@ -10,6 +10,7 @@
 
 pub mod command;
 pub mod failure;
+mod job_ends;
 pub mod jobs;
 pub mod marks;
 pub mod message;
@@ -242,9 +243,13 @@ impl Controller {
                 band,
                 mismatches,
                 failures,
+                given_up,
             } => {
-                self.jobs
-                    .progress(shard, volume, job, (band, mismatches, failures));
+                let counts = (mismatches, failures);
+                self.jobs.progress(shard, volume, job, band, counts);
+                if given_up {
+                    self.jobs.given_up(shard, volume, job);
+                }
             }
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {

@@ -1,0 +1,143 @@
+//! The end of a background job, and what it means for the record.
+//!
+//! A new drive is current when all of it has been filled and flushed, and of no use before. Redundancy that
+//! could not be established everywhere is worth having all the same: that job halts, and shards keep
+//! what it has reached, because parity that is not established must not be read from.
+
+use super::Controller;
+use super::marks::Filling;
+use super::record::{JobKind, MemberState, SyncKind, SyncRecord};
+use crate::event::JobName;
+use crate::units::{MemberId, Slot};
+
+impl Controller {
+    /// A job that will not get to its end is ended here.
+    pub(super) fn give_up_job(&mut self, at: usize) {
+        if self.jobs.kind(at) != Some(JobKind::Sync) {
+            return self.end_job(at, false);
+        }
+        if self.checkpoint_is_behind(at) {
+            return self.flush_for_checkpoint(at);
+        }
+        self.jobs.active = None;
+        let Some(job) = &mut self.jobs.jobs[at] else {
+            return;
+        };
+        job.halted = true;
+        let event = job.ended(at, false);
+        self.event(event);
+        self.view_changed();
+    }
+
+    pub(super) fn job_end_flushed(&mut self, complete: bool) {
+        self.jobs.ending = false;
+        let Some(at) = self.jobs.active else { return };
+        if !complete {
+            return self.end_job(at, false);
+        }
+        match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(Slot(slot))) => {
+                self.record.volumes[at].slots[slot as usize].current = true;
+                self.record.volumes[at].sync = None;
+                self.changed();
+                self.end_job(at, true);
+                return self.resync_if_due(at);
+            }
+            Some(JobKind::Sync) => {
+                self.record.volumes[at].sync = None;
+                self.changed();
+            }
+            Some(JobKind::Replace(slot, to)) => return self.copied(at, slot, to),
+            Some(JobKind::Check { .. }) | None => {}
+        }
+        self.end_job(at, true);
+    }
+
+    /// After a rebuild: what else the crash before it has put in doubt.
+    fn resync_if_due(&mut self, at: usize) {
+        if core::mem::take(&mut self.record.volumes[at].then_resync) {
+            let shape = self.record.volumes[at].geometry;
+            let sync = SyncRecord {
+                kind: SyncKind::Resync,
+                done_bytes: 0,
+            };
+            self.record.volumes[at].sync = Some(sync);
+            self.jobs.add(at, &shape, JobKind::Sync, JobName::Resync, 0);
+            self.changed();
+            self.view_changed();
+        }
+    }
+
+    pub(super) fn end_job(&mut self, at: usize, complete: bool) {
+        let Some(job) = self.jobs.jobs[at].take() else {
+            return;
+        };
+        if self.jobs.active == Some(at) {
+            self.jobs.active = None;
+            self.jobs.ending = false;
+        }
+        if !job.halted {
+            self.event(job.ended(at, complete));
+        }
+        if !complete && let JobKind::Replace(slot, to) = job.view.kind {
+            self.give_up_replacing(slot, to);
+        }
+        if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
+            // Do not begin again by itself: the same block would stop it at the same place.
+            self.record.volumes[at].sync = None;
+            let target = self.record.volumes[at].slots[slot as usize].member;
+            self.marks[at].filling = Filling::AsConfigured;
+            if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
+                self.marks[at].filling = Filling::GivenUp;
+                self.record.volumes[at].slots[slot as usize].member = None;
+                let unused = self
+                    .record
+                    .volumes
+                    .iter()
+                    .all(|volume| volume.slot_of(target).is_none());
+                if unused {
+                    self.record.members[target.0 as usize].state = MemberState::Failed;
+                    self.use_no_more(target);
+                }
+            }
+            self.changed();
+        }
+        self.view_changed();
+    }
+
+    /// Ends the operator's job of a volume.
+    pub(super) fn cancel_job(&mut self, at: usize) -> bool {
+        let kind = self.jobs.kind(at);
+        let may_end = match kind {
+            Some(JobKind::Check { .. }) => true,
+            // Past that point it is as good as done.
+            Some(JobKind::Replace(..)) => self.switch.is_none(),
+            _ => false,
+        };
+        if may_end {
+            self.end_job(at, false);
+        }
+        may_end
+    }
+
+    /// Jobs that cannot go on without `member`.
+    pub(super) fn end_jobs_of(&mut self, member: MemberId) {
+        for at in 0..self.jobs.jobs.len() {
+            let ends = match self.jobs.kind(at) {
+                Some(JobKind::Rebuild(Slot(slot))) => {
+                    self.record.volumes[at].slots[slot as usize].member == Some(member)
+                }
+                Some(JobKind::Replace(slot, to)) => {
+                    let old = self.record.volumes[at].slots[slot.0 as usize].member;
+                    to == member || old == Some(member) || self.marks[at].failed
+                }
+                // There is nothing left to compare with, and a rebuild may be due.
+                Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),
+                Some(JobKind::Sync) | None => false,
+            };
+            if ends {
+                self.end_job(at, false);
+            }
+        }
+    }
+}
