@@ -1,11 +1,12 @@
 //! The seam between the world and what clients speak: NBD, a block device, a load generator.
 //!
 //! A port lives on a shard's thread and shares its ring. It turns what clients send into
-//! [`Input::Request`] and answers when the engine has. It owns its requests' payload memory until then.
+//! [`Input::Request`] and answers when the engine has. It owns its requests' payload memory, and keeps what
+//! is pinned: a drive that hangs may still use it.
 
 use crate::ring::Ring;
 use engine::request::Completion;
-use engine::units::Nanos;
+use engine::units::{Buffer, Nanos};
 use engine::world::Input;
 use std::any::Any;
 
@@ -23,6 +24,13 @@ pub trait Port {
 
     /// The engine has answered a request. Replies may wait for [`Port::flush`].
     fn complete(&mut self, completion: Completion);
+
+    /// See [`engine::world::World::pin`]. A request that is answered [`engine::request::Failure::BufferHeld`]
+    /// is asked again with other memory.
+    fn pin(&mut self, buffer: Buffer);
+
+    /// See [`engine::world::World::release`].
+    fn release(&mut self, buffer: Buffer);
 
     /// The turn is over: start the operations that send what has gathered.
     fn flush(&mut self, ring: &mut Ring);
@@ -45,6 +53,10 @@ impl Port for () {
     fn complete(&mut self, completion: Completion) {
         debug_assert!(false, "nobody asked for {completion:?}");
     }
+
+    fn pin(&mut self, _: Buffer) {}
+
+    fn release(&mut self, _: Buffer) {}
 
     fn flush(&mut self, _: &mut Ring) {}
 

@@ -4,7 +4,7 @@ use crate::background::JobRunner;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobView};
 use crate::request::Failure;
-use crate::shard::Engine;
+use crate::shard::{Engine, Output};
 use crate::units::{Nanos, VolumeId};
 use alloc::sync::Arc;
 
@@ -13,6 +13,8 @@ impl Engine {
         match message {
             Message::Forward(forward) => self.forwarded(forward),
             Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
+            Message::Pin(buffer) => self.outputs.push_back(Output::Pin(buffer)),
+            Message::Release(buffer) => self.outputs.push_back(Output::Release(buffer)),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
                 self.durable_failed.0 |= members.0;
@@ -29,7 +31,7 @@ impl Engine {
 
     /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
     pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
-        self.failed.0 |= view.failed.0;
+        self.note_failed(view.failed);
         self.volatile = view.volatile;
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];

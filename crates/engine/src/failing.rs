@@ -2,11 +2,13 @@
 //! on without what could not be read.
 
 use crate::control::message::Message;
+use crate::control::record::MemberSet;
 use crate::event::Event;
 use crate::inflight::{Progress, Work};
 use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
 use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
+use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
 use crate::units::MemberId;
 use crate::world::{Io, Token};
@@ -29,7 +31,7 @@ impl Engine {
                 state.retries += 1;
                 self.in_flight[member.0 as usize] += 1;
                 self.outputs.push_back(Output::Io(Io {
-                    token: Token::new(index, at),
+                    token: Token::new(index, running.generation, at),
                     member,
                     kind: step.kind,
                     offset_bytes: step.offset_bytes,
@@ -69,13 +71,21 @@ impl Engine {
         if self.failed.has(member) {
             return;
         }
-        self.failed.insert(member);
+        self.note_failed([member].into_iter().collect());
         self.refresh_volumes();
         self.tell_controller(Message::MemberFailed {
             member,
             class,
             errno,
         });
+    }
+
+    /// Members that must not be used any more from now on.
+    pub(crate) fn note_failed(&mut self, members: MemberSet) {
+        for member in members.iter().filter(|&member| !self.failed.has(member)) {
+            self.failed_since[member.0 as usize] = self.now;
+        }
+        self.failed.0 |= members.0;
     }
 
     pub(crate) fn refresh_volumes(&mut self) {
@@ -86,6 +96,9 @@ impl Engine {
 
     /// A stage ended with reads that brought nothing.
     pub(crate) fn reads_failed(&mut self, index: u32) {
+        if self.read_elsewhere(index) {
+            return;
+        }
         match self.running[index].work {
             Work::Direct { .. } => {
                 self.recovering.push_back(index);
@@ -100,38 +113,43 @@ impl Engine {
         }
     }
 
-    /// Fails members whose I/O has been outstanding for too long. The memory of such an I/O stays
-    /// untouched, and its request unanswered, until the I/O itself comes back.
+    /// Fails members whose I/O has been outstanding for too long, and asks for early answers to all that
+    /// failed members have. What does not come back after that is given up ([`crate::leftover`]).
     pub(crate) fn check_deadlines(&mut self) {
-        let deadline = self.options.member_deadline;
-        let mut late = self.overdue_singles();
+        self.plan_overdue_singles();
+        let mut late = self.overdue_units();
         for index in 0..self.running.capacity() as u32 {
-            let running = &mut self.running[index];
-            if running.outstanding == 0
-                || running.overdue
-                || self.now.since(running.started) < deadline
-            {
+            let running = &self.running[index];
+            let is_late = self.now.since(running.started) >= self.options.member_deadline;
+            if running.outstanding == 0 || (!is_late && self.failed.is_empty()) {
                 continue;
             }
-            for (at, state) in running.states.iter().enumerate() {
-                // A computation, or a log entry whose unit has not been written yet, waits for no drive.
-                if state.progress != Progress::Outstanding || state.member == u8::MAX {
-                    continue;
+            for at in 0..running.states.len() {
+                let state = self.running[index].states[at];
+                let member = MemberId(state.member);
+                // A computation waits for no drive, a log entry for its unit.
+                let waits = state.progress == Progress::Outstanding && state.member != u8::MAX;
+                if waits && !state.cancelled && (is_late || self.failed.has(member)) {
+                    late.insert(member);
+                    self.running[index].states[at].cancelled = true;
+                    let token = self.name_of(index, at);
+                    self.outputs.push_back(Output::Cancel(token));
                 }
-                running.overdue = true;
-                late.insert(MemberId(state.member));
-                let logs = matches!(running.plan.steps()[at].kind, StepKind::Log { .. });
-                let token = if logs {
-                    Token::of_log(running.log, 0)
-                } else {
-                    Token::new(index, at)
-                };
-                self.outputs.push_back(Output::Cancel(token));
             }
         }
-        for member in late.iter() {
+        for member in MemberSet(late.0 & !self.failed.0).iter() {
             self.emit(Event::MemberOverdue(member));
             self.fail_member(member, ErrorClass::Path, 110);
         }
+        self.abandon_due = !self.failed.is_empty();
+    }
+
+    /// The name that a command of a plan went out with.
+    fn name_of(&self, index: u32, at: usize) -> Token {
+        let running = &self.running[index];
+        let single = Some(running.single).filter(|&single| single != NONE);
+        single
+            .and_then(|single| self.singles[single].name_of(single, at as u8))
+            .unwrap_or(Token::new(index, running.generation, at))
     }
 }

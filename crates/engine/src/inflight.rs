@@ -7,6 +7,7 @@
 
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
+use crate::leftover::Room;
 use crate::piecewise::Piecewise;
 use crate::plan::{Plan, Step, StepKind};
 use crate::policy::MemberError;
@@ -64,6 +65,8 @@ pub(crate) enum Progress {
 pub(crate) struct StepState {
     pub member: u8,
     pub retries: u8,
+    /// The world has been asked for an early answer.
+    pub cancelled: bool,
     pub progress: Progress,
 }
 
@@ -71,6 +74,7 @@ impl StepState {
     pub const IDLE: StepState = StepState {
         member: u8::MAX,
         retries: 0,
+        cancelled: false,
         progress: Progress::Idle,
     };
 }
@@ -100,7 +104,17 @@ pub(crate) struct Running {
     /// Members that missed a write of this plan.
     pub missed: MemberSet,
     pub started: Nanos,
-    pub overdue: bool,
+    /// The single request that it was, while commands bear that one's name, or [`NONE`].
+    pub single: u32,
+    /// Part of the commands' names; see [`crate::token`].
+    pub generation: u16,
+    /// Commands that are not waited for any more and have not come back; who has them.
+    pub left: u16,
+    pub left_with: MemberSet,
+    /// Some of them use memory of clients.
+    pub payload_left: bool,
+    /// Room for them when the plan goes.
+    pub promised: Room,
     /// For direct reads: the failed step being handed on, and how far.
     pub recover: (u16, u64),
     /// The work met an unreadable block and is done in pieces.
@@ -127,7 +141,12 @@ impl Running {
             not_supported: false,
             missed: MemberSet::default(),
             started: Nanos(0),
-            overdue: false,
+            single: NONE,
+            generation: 0,
+            left: 0,
+            left_with: MemberSet::default(),
+            payload_left: false,
+            promised: Room::default(),
             recover: (0, 0),
             piecewise: None,
             band_failed: false,
@@ -142,6 +161,7 @@ impl Running {
         self.lock = lock;
         self.scratch = None;
         self.log = NONE;
+        self.single = NONE;
         self.differs = false;
         self.not_supported = false;
         self.missed = MemberSet::default();
@@ -159,7 +179,6 @@ impl Running {
         self.outstanding = 0;
         self.wrote = false;
         self.read_failed = false;
-        self.overdue = false;
     }
 }
 
@@ -191,15 +210,22 @@ impl Engine {
             // Planned around members whose failure is not on record: they miss this write.
             running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
         }
-        if running.plan.scratch_bytes() > 0 && !self.bind_scratch(index) {
-            self.waiting_scratch.push_back(index);
-            return;
+        if running.plan.scratch_bytes() > 0 {
+            // In order, so that a large plan gets its turn; unless only what may never come back is lent.
+            let waits = !self.waiting_scratch.is_empty() && !self.scratch.is_stuck();
+            if waits || !self.bind_scratch(index) {
+                self.waiting_scratch.push_back(index);
+                return;
+            }
         }
         self.advance(index);
     }
 
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
+        if self.running[index].left > 0 {
+            self.leave_behind(index);
+        }
         self.leave_log(index);
         let running = &mut self.running[index];
         if let Some(block) = running.scratch.take() {
@@ -220,18 +246,26 @@ impl Engine {
         true
     }
 
-    /// Starts plans that waited for scratch memory, in order.
+    /// Starts plans that waited for scratch memory, in order. Only where what is lent may never come back,
+    /// smaller plans pass one that does not fit any more.
     #[inline]
     pub(crate) fn retry_scratch(&mut self) {
-        while let Some(&index) = self.waiting_scratch.front() {
-            if !self.bind_scratch(index) {
+        let mut passed = 0;
+        while passed < self.waiting_scratch.len()
+            && let Some(&index) = self.waiting_scratch.front()
+        {
+            if self.bind_scratch(index) || {
                 self.scratch.coalesce();
-                if !self.bind_scratch(index) {
-                    return;
-                }
+                self.bind_scratch(index)
+            } {
+                self.waiting_scratch.pop_front();
+                self.advance(index);
+            } else if self.scratch.is_stuck() {
+                self.waiting_scratch.rotate_left(1);
+                passed += 1;
+            } else {
+                return;
             }
-            self.waiting_scratch.pop_front();
-            self.advance(index);
         }
     }
 
@@ -258,6 +292,7 @@ impl Engine {
     fn issue_stage(&mut self, index: u32) {
         let first = self.running[index].next as usize;
         let stage = self.running[index].plan.steps()[first].stage;
+        let generation = self.running[index].generation;
         let mut at = first;
         while let Some(step) = self.running[index].plan.steps().get(at) {
             if step.stage != stage {
@@ -270,7 +305,7 @@ impl Engine {
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
                 self.outputs
-                    .push_back(Output::Compute(Token::new(index, at)));
+                    .push_back(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
                 self.log_step(index, at);
             } else {
@@ -309,10 +344,11 @@ impl Engine {
         state.progress = Progress::Outstanding;
         running.outstanding += 1;
         running.wrote |= !is_read && step.kind != StepKind::Flush;
+        let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
         self.in_flight[member.0 as usize] += 1;
         self.outputs.push_back(Output::Io(Io {
-            token: Token::new(index, at),
+            token,
             member,
             kind: step.kind,
             offset_bytes: step.offset_bytes,
@@ -338,19 +374,24 @@ impl Engine {
     /// A computation has been carried out.
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
-        let running = &mut self.running[token.plan()];
+        let running = &mut self.running[token.index()];
         running.differs |= differs;
         running.states[token.step()].progress = Progress::Done;
-        self.answered(token.plan());
+        self.answered(token.index());
     }
 
     /// A member I/O has been answered.
     #[inline]
     pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
-        let (index, at) = (token.plan(), token.step());
+        let (index, at) = (token.index(), token.step());
         let running = &mut self.running[index];
+        if running.generation != token.generation() {
+            return self.came_back_late(token);
+        }
         let state = &mut running.states[at];
-        debug_assert_eq!(state.progress, Progress::Outstanding, "answered twice");
+        if state.progress != Progress::Outstanding {
+            return self.came_back_early(index);
+        }
         let member = MemberId(state.member);
         self.in_flight[member.0 as usize] -= 1;
         match result {
@@ -378,6 +419,9 @@ impl Engine {
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
+        if self.running[index].left > 0 {
+            self.leave_behind(index);
+        }
         self.leave_log(index);
         let running = &mut self.running[index];
         if let Work::Write { .. } = running.work {

@@ -8,7 +8,8 @@
 //! command per copy is all that it takes it runs without a plan (`single`); else it is cut at the borders
 //! of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
 //! and locked (`dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
-//! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`, `piecewise`);
+//! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`, `piecewise`,
+//! `leftover`);
 //! at the end the request is answered (`settle`). Background work (`background`) takes the same way.
 //! The controller ([`control`]), on the first shard, owns the metadata record and says what shards may
 //! do. Everything outside is a [`world::World`]; the loop that connects the two is [`shard::Shard`].
@@ -72,6 +73,7 @@ mod hold;
 mod inflight;
 mod issue;
 pub mod layout;
+mod leftover;
 pub mod limits;
 pub mod log;
 mod piecewise;

@@ -38,6 +38,11 @@ pub const REQUESTS_MAX: usize = 4096;
 pub const FORWARDED_MAX: usize = 4096;
 /// Plans running at the same time per shard.
 pub const PLANS_MAX: usize = 2048;
+/// Plans per shard whose I/O a failed member has not given back, and that ended without it; I/O beyond
+/// that is waited for. Twice what can be under way when a member hangs.
+pub const LEFTOVERS_MAX: usize = 2 * PLANS_MAX;
+/// Pieces of clients' memory that such I/O may still use.
+pub const PINS_MAX: usize = PARTS_MAX;
 /// Most copies of a piece that are written without a plan; wider mirrors are planned.
 pub const SINGLE_COPIES_MAX: usize = 4;
 /// Pieces of requests that wait for, or run under, a row lock per shard.
@@ -56,6 +61,8 @@ pub const LOG_PARTIAL_PARITY_BYTES_MAX: u32 = 128 << 10;
 
 /// A member that has not answered for this long is failed.
 pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
+/// A failed member is given this long to give its I/O back; then nobody waits for it any more.
+pub const ABANDON_AFTER: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).
 pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// Longest time between two persisted checkpoints of a background job.

@@ -18,14 +18,14 @@
 //!
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
-use crate::control::record::{JobKind, LogArea};
+use crate::control::record::{JobKind, LogArea, MemberSet};
 use crate::inflight::{Progress, Work};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX, RETRIES_MAX};
 use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
 use crate::policy::{MemberError, Reaction, reaction};
 use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, MemberId, Slot, VolumeId};
+use crate::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
 use crate::world::{Io, Token};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -88,6 +88,13 @@ pub(crate) struct SlotLog {
     plans: Vec<u32>,
     members: [Option<MemberId>; COPIES],
     stage: Stage,
+    /// When the unit was written.
+    since: Nanos,
+    /// Drives that have not answered, and those that were asked for an early answer, by bit.
+    awaited: u8,
+    cancelled: u8,
+    /// Part of the commands' names; see [`crate::token`].
+    generation: u16,
     retries: u8,
     /// The drive in service did not take the unit.
     missed: bool,
@@ -114,6 +121,10 @@ impl SlotLog {
             plans: Vec::with_capacity(LOG_ENTRIES_MAX),
             members: [None; COPIES],
             stage: Stage::Idle,
+            since: Nanos(0),
+            awaited: 0,
+            cancelled: 0,
+            generation: 0,
             retries: 0,
             missed: false,
         }
@@ -148,9 +159,17 @@ impl SlotLog {
         true
     }
 
+    fn name(&self, index: usize, copy: usize) -> Token {
+        Token::of_log(index as u32, self.generation, copy as u8)
+    }
+
+    fn awaits(&self, copy: usize) -> bool {
+        self.awaited >> copy & 1 == 1
+    }
+
     fn io(&self, index: usize, copy: usize, member: MemberId) -> Io {
         Io {
-            token: Token::of_log(index as u32, copy as u8),
+            token: self.name(index, copy),
             member,
             kind: StepKind::Write { fua: true },
             offset_bytes: self.area.offset_bytes,
@@ -168,14 +187,14 @@ impl Engine {
             let mine = (0..members).filter(|slot| slot % self.shards == self.id.0);
             self.volumes[at].logs = alloc::vec![NONE; members as usize];
             for slot in mine {
-                let block = self
+                let buffer = self
                     .scratch
-                    .take(LOG_BUFFER_BYTES)
+                    .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
                 self.volumes[at].logs[slot as usize] = self.logs.len() as u32;
                 let volume = VolumeId(at as u8);
                 self.logs
-                    .push(SlotLog::new(volume, Slot(slot), area, block.buffer));
+                    .push(SlotLog::new(volume, Slot(slot), area, buffer));
             }
         }
     }
@@ -242,6 +261,10 @@ impl Engine {
         log.unit.generation += 1;
         log.missed = false;
         log.retries = 0;
+        log.since = self.now;
+        log.cancelled = 0;
+        let name = |generation| Token::of_log(index as u32, generation, 0);
+        log.generation = self.leftovers.free_generation(log.generation, name);
         let volume = &self.volumes[log.unit.volume.0 as usize];
         let in_service = volume.member(log.unit.slot, false);
         let copied_to = match volume.job.as_ref().map(|job| job.view.kind) {
@@ -251,6 +274,8 @@ impl Engine {
         log.members =
             [in_service, copied_to].map(|member| member.filter(|&member| !self.failed.has(member)));
         let count = log.members.iter().flatten().count() as u8;
+        let given = |copy: usize| u8::from(log.members[copy].is_some()) << copy;
+        log.awaited = (0..COPIES).map(given).sum();
         log.stage = Stage::Writing(count);
         self.stats.log_units += u64::from(count);
         self.stats.log_entries += log.unit.entries.len() as u64;
@@ -277,29 +302,16 @@ impl Engine {
             encoded = true;
             self.outputs.push_back(output);
         }
-        self.name_members(index);
-    }
-
-    /// From now on the unit's plans wait for a drive, and the drive's deadline runs.
-    fn name_members(&mut self, index: usize) {
-        let log = &self.logs[index];
-        let Some(member) = log.members[0] else { return };
-        for &plan in &log.plans {
-            let running = &mut self.running[plan];
-            running.started = self.now;
-            for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
-                if matches!(step.kind, StepKind::Log { .. }) {
-                    state.member = member.0;
-                }
-            }
-        }
     }
 
     /// A drive has answered a unit's write.
     pub(crate) fn log_done(&mut self, token: Token, result: Result<(), MemberError>) {
-        let (index, copy) = token.log();
-        let (index, copy) = (index as usize, copy as usize);
-        let Some(member) = self.logs[index].members[copy] else {
+        let (index, copy) = (token.index() as usize, token.step());
+        let log = &self.logs[index];
+        if log.generation != token.generation() || !log.awaits(copy) {
+            return self.came_back_late(token);
+        }
+        let Some(member) = log.members[copy] else {
             return;
         };
         self.in_flight[member.0 as usize] -= 1;
@@ -318,12 +330,60 @@ impl Engine {
             self.fail_member(member, error.class, error.errno);
             lost = true;
         }
+        self.unit_answered(index, copy, lost);
+    }
+
+    fn unit_answered(&mut self, index: usize, copy: usize, lost: bool) {
         let log = &mut self.logs[index];
+        log.awaited &= !(1 << copy);
         log.missed |= lost && copy == 0;
         if let Stage::Writing(left) = log.stage {
             log.stage = Stage::Writing(left - 1);
             if left == 1 {
                 self.unit_written(index);
+            }
+        }
+    }
+
+    /// Asks for early answers to units that are with failed members or have been written for too long;
+    /// returns whose time is up.
+    pub(crate) fn overdue_units(&mut self) -> MemberSet {
+        let mut late = MemberSet::default();
+        for index in 0..self.logs.len() {
+            let log = &mut self.logs[index];
+            let is_late = self.now.since(log.since) >= self.options.member_deadline;
+            for copy in 0..COPIES {
+                let is_due = |member: &MemberId| is_late || self.failed.has(*member);
+                if let Some(member) = log.members[copy].filter(is_due)
+                    && log.awaits(copy)
+                    && log.cancelled >> copy & 1 == 0
+                {
+                    late.insert(member);
+                    log.cancelled |= 1 << copy;
+                    let token = log.name(index, copy);
+                    self.outputs.push_back(Output::Cancel(token));
+                }
+            }
+        }
+        late
+    }
+
+    /// Goes on without units that failed `members` do not give back. The drive only reads their memory, and
+    /// what it may yet write from it is a log that nobody replays.
+    pub(crate) fn abandon_units(&mut self, members: MemberSet) {
+        for index in 0..self.logs.len() {
+            for copy in 0..COPIES {
+                let log = &self.logs[index];
+                let member = log.members[copy].filter(|&member| members.has(member));
+                let Some(member) = member.filter(|_| log.awaits(copy)) else {
+                    continue;
+                };
+                if !self.leftovers.add_command(log.name(index, copy), member) {
+                    return;
+                }
+                self.in_flight[member.0 as usize] -= 1;
+                self.stats.abandoned += 1;
+                self.unit_answered(index, copy, true);
             }
         }
     }
@@ -464,13 +524,13 @@ impl Engine {
     /// The unit that a token names, and the memory for its image.
     #[must_use]
     pub fn log_unit(&self, token: Token) -> (&LogUnit, Buffer) {
-        let log = &self.logs[token.log().0 as usize];
+        let log = &self.logs[token.index() as usize];
         (&log.unit, log.buffer)
     }
 
     /// The partial parities of that unit, in the order of its entries.
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
-        let log = &self.logs[token.log().0 as usize];
+        let log = &self.logs[token.index() as usize];
         log.plans.iter().flat_map(|&plan| {
             let plan = &self.running[plan].plan;
             let steps = plan.steps().iter();
@@ -481,7 +541,7 @@ impl Engine {
     }
 
     pub(crate) fn log_memory(&self, token: Token) -> Segments<'static> {
-        let log = &self.logs[token.log().0 as usize];
+        let log = &self.logs[token.index() as usize];
         Segments::alone(Segment::alone(log.buffer, log.unit_bytes))
     }
 }

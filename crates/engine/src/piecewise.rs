@@ -130,6 +130,8 @@ impl Engine {
     /// Gives a plan up and puts its parts back at the head of their queue.
     fn plan_again(&mut self, index: u32) {
         let (parts, lock) = (self.running[index].work.parts(), self.running[index].lock);
+        // What stays behind goes by the chain of parts, which is about to become longer.
+        self.renew(index);
         // Requeue before unlocking, so that nobody who came later gets the range first.
         let key = self.ranges.key_of_lock(lock);
         self.ranges.requeue(key, parts);

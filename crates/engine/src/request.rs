@@ -72,6 +72,9 @@ pub enum Failure {
     NotSupported,
     /// The volume is being stopped.
     Stopping,
+    /// A read only: a drive that hangs may still write into the buffer, which is pinned
+    /// ([`crate::world::World::pin`]). Asked again with another buffer it is answered by other drives.
+    BufferHeld,
 }
 
 /// The answer to a request.

@@ -52,7 +52,9 @@ impl Default for Options {
 impl Setup {
     /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
     /// plan holds a band of every slot, partial parity and parity, background work on mirrors a step of at
-    /// most 8 MiB. Every log has memory of its own. More lets more plans run at once.
+    /// most 8 MiB. Every log has memory of its own. More lets more plans run at once. With twice as much, one
+    /// half stays in reserve for the time when a drive hangs and keeps some of the other; without, plans may
+    /// have to wait for that drive.
     #[must_use]
     pub fn scratch_bytes_min(volumes: &[VolumeRecord]) -> u64 {
         let members = |volume: &VolumeRecord| u64::from(volume.geometry.members);

@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
 use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
+use crate::leftover::Leftovers;
 use crate::limits::{
     CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
@@ -45,6 +46,10 @@ pub enum Output {
     Cancel(Token),
     /// Answer a request.
     Complete(Completion),
+    /// See [`World::pin`].
+    Pin(Buffer),
+    /// See [`World::release`].
+    Release(Buffer),
     /// Deliver a message.
     Send(ShardId, Message),
     /// Write the controller's record ([`Engine::record`]) to this member.
@@ -66,6 +71,8 @@ pub struct Engine {
     /// Members whose failure is on record and known to every shard.
     pub(crate) durable_failed: MemberSet,
     pub(crate) volatile: MemberSet,
+    /// When this shard learned that a member has failed.
+    pub(crate) failed_since: [Nanos; CONTAINER_MEMBERS_MAX],
     pub(crate) in_flight: [u32; CONTAINER_MEMBERS_MAX],
     pub(crate) requests: Pool<RequestState>,
     /// Requests that run without a plan.
@@ -100,6 +107,9 @@ pub struct Engine {
     pub(crate) held_bands: Vec<HeldBand>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
     pub(crate) held: Vec<u32>,
+    pub(crate) leftovers: Leftovers,
+    /// Failed members may hold commands for too long.
+    pub(crate) abandon_due: bool,
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
     pub(crate) outputs: VecDeque<Output>,
@@ -116,6 +126,7 @@ impl Engine {
     #[must_use]
     pub fn new(setup: Setup, now: Nanos) -> Engine {
         let view = Arc::new(crate::control::first_view(&setup.record));
+        let scratch_least = Setup::scratch_bytes_min(&setup.record.volumes);
         let steps = 4 * VOLUME_MEMBERS_MAX.min(
             setup
                 .record
@@ -142,6 +153,7 @@ impl Engine {
             failed: MemberSet::default(),
             durable_failed: MemberSet::default(),
             volatile: view.volatile,
+            failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
             in_flight: [0; CONTAINER_MEMBERS_MAX],
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
             singles: Pool::new(PLANS_MAX, Single::idle),
@@ -150,7 +162,7 @@ impl Engine {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),
             ranges: Ranges::new(),
-            scratch: Scratch::new(setup.scratch.0, setup.scratch.1),
+            scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             zeros: setup.zeros,
             stalled: VecDeque::with_capacity(REQUESTS_MAX),
             backlog: VecDeque::with_capacity(REQUESTS_MAX),
@@ -164,6 +176,8 @@ impl Engine {
             recovering: VecDeque::with_capacity(PLANS_MAX),
             held_bands: Vec::with_capacity(HELD_MAX),
             held: Vec::with_capacity(PLANS_MAX),
+            leftovers: Leftovers::new(),
+            abandon_due: false,
             unconfirmed: None,
             outputs: VecDeque::with_capacity(2 * PLANS_MAX),
             stats: Stats::default(),
@@ -246,6 +260,7 @@ impl Engine {
 
     /// Moves on whatever waits for something that may have become available.
     fn pump(&mut self) -> bool {
+        self.abandon_overdue();
         self.retry_scratch();
         self.resume_stalled();
         self.continue_recovering();
@@ -301,19 +316,19 @@ impl Engine {
     #[must_use]
     #[inline]
     pub fn step(&self, token: Token) -> &Step {
-        &self.running[token.plan()].plan.steps()[token.step()]
+        &self.running[token.index()].plan.steps()[token.step()]
     }
 
     /// The memory of the command or computation that a token names, in order.
     #[inline]
     pub fn memory(&self, token: Token) -> Segments<'_> {
         if token.is_single() {
-            return Segments::alone(self.singles[token.single().0].memory());
+            return Segments::alone(self.singles[token.index()].memory());
         }
         if token.is_log() {
             return self.log_memory(token);
         }
-        let plan = &self.running[token.plan()].plan;
+        let plan = &self.running[token.index()].plan;
         plan.segments_of(&plan.steps()[token.step()])
     }
 
@@ -427,6 +442,8 @@ impl<W: World> Shard<W> {
                 Output::Compute(token) => self.compute(token),
                 Output::Cancel(token) => self.world.cancel(token),
                 Output::Complete(completion) => self.world.complete(completion),
+                Output::Pin(buffer) => self.world.pin(buffer),
+                Output::Release(buffer) => self.world.release(buffer),
                 Output::Send(to, message) => {
                     if to == self.engine.id {
                         let now = self.engine.now;

@@ -10,7 +10,6 @@
 //! only where nothing waits.
 
 use crate::control::message::{Forward, Message};
-use crate::control::record::MemberSet;
 use crate::inflight::{Progress, StepState, Work};
 use crate::layout::Level;
 use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
@@ -40,7 +39,11 @@ pub(crate) struct Single {
     from: Option<ShardId>,
     /// Commands that have not come back, by bit.
     outstanding: u8,
+    /// Part of the commands' names; see [`crate::token`].
+    pub generation: u16,
 }
+
+const _: () = assert!(size_of::<Single>() == 64);
 
 impl Single {
     pub fn idle() -> Single {
@@ -54,7 +57,19 @@ impl Single {
             copies: 0,
             from: None,
             outstanding: 0,
+            generation: 0,
         }
+    }
+
+    /// The name of a command of it that has not come back.
+    pub fn name_of(&self, index: u32, copy: u8) -> Option<Token> {
+        (self.outstanding >> copy & 1 == 1).then(|| Token::of_single(index, self.generation, copy))
+    }
+
+    /// Forgets its commands; returns how many have not come back, and their generation.
+    pub fn give_up(&mut self) -> (u16, u16) {
+        let commands = core::mem::take(&mut self.outstanding).count_ones();
+        (commands as u16, self.generation)
     }
 
     pub fn memory(&self) -> Segment {
@@ -237,6 +252,7 @@ impl Engine {
         let length_bytes = u64::from(single.request.length_bytes);
         single.started = self.now;
         single.lock = target.lock;
+        let generation = single.generation;
         let (mut copies, mut rest) = (0u8, target.slots.0);
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
@@ -249,7 +265,7 @@ impl Engine {
             single.slots[copies as usize] = slot;
             self.in_flight[member.0 as usize] += 1;
             self.outputs.push_back(Output::Io(Io {
-                token: Token::of_single(index, copies),
+                token: Token::of_single(index, generation, copies),
                 member,
                 kind,
                 offset_bytes: target.offset_bytes,
@@ -272,8 +288,11 @@ impl Engine {
     /// A command of a single request has been answered.
     #[inline]
     pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
-        let (index, copy) = token.single();
+        let (index, copy) = (token.index(), token.step() as u8);
         let single = &mut self.singles[index];
+        if single.generation != token.generation() {
+            return self.came_back_late(token);
+        }
         let member = single.members[copy as usize];
         let trouble = result.is_err() || (!self.failed.is_empty() && self.failed.has(member));
         if trouble || single.plan != NONE {
@@ -323,10 +342,13 @@ impl Engine {
         let single = &mut self.singles[index];
         let plan = single.plan;
         single.outstanding &= !(1 << copy);
+        let running = &mut self.running[plan];
         if single.outstanding == 0 {
+            running.single = NONE;
             self.singles.give(index);
         }
-        self.step_done(Token::new(plan, usize::from(copy)), result);
+        let token = Token::new(plan, running.generation, usize::from(copy));
+        self.step_done(token, result);
     }
 
     /// Makes a plan of a single request, in the state in which it is.
@@ -372,40 +394,33 @@ impl Engine {
             };
             running.states.push(StepState {
                 member: member.0,
-                retries: 0,
                 progress,
+                ..StepState::IDLE
             });
         }
         let outstanding = single.outstanding.count_ones() as u16;
         running.issued_already(outstanding, single.started, kind != StepKind::Read);
+        running.single = index;
         single.plan = plan_index;
         single.lock = NONE;
         self.unplanned -= 1;
         self.stats.plans_direct += 1;
     }
 
-    /// Plans single requests that have been outstanding for too long, asks for their answers, and names
-    /// the members that owe them.
-    pub(crate) fn overdue_singles(&mut self) -> MemberSet {
-        let mut late = MemberSet::default();
+    /// Plans single requests that have been outstanding for too long, or are with failed members: plans are
+    /// what deadlines are about.
+    pub(crate) fn plan_overdue_singles(&mut self) {
         for index in 0..self.singles.capacity() as u32 {
             let single = &self.singles[index];
-            let waited = self.now.since(single.started);
-            if single.outstanding == 0
-                || single.plan != NONE
-                || waited < self.options.member_deadline
-            {
+            if single.outstanding == 0 || single.plan != NONE {
                 continue;
             }
-            self.plan_single(index);
-            let single = &self.singles[index];
-            self.running[single.plan].overdue = true;
-            for copy in (0..single.copies).filter(|copy| single.outstanding >> copy & 1 == 1) {
-                late.insert(single.members[copy as usize]);
-                self.outputs
-                    .push_back(Output::Cancel(Token::of_single(index, copy)));
+            let is_late = self.now.since(single.started) >= self.options.member_deadline;
+            let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
+            let mut copies = (0..usize::from(single.copies)).filter(waits_for);
+            if is_late || copies.any(|copy| self.failed.has(single.members[copy])) {
+                self.plan_single(index);
             }
         }
-        late
     }
 }

@@ -42,6 +42,10 @@ pub struct Stats {
     pub member_write_bytes: u64,
     /// Member I/Os answered with an error.
     pub member_errors: u64,
+    /// Member I/Os of failed members that were not waited for any more.
+    pub abandoned: u64,
+    /// Those of them that came back later.
+    pub returned: u64,
     /// Xor and compare computations.
     pub xors: u64,
     /// Bytes of their sources.
@@ -116,6 +120,8 @@ fields!(
     member_read_bytes,
     member_write_bytes,
     member_errors,
+    abandoned,
+    returned,
     xors,
     xor_bytes,
     log_units,

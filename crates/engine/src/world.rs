@@ -68,7 +68,8 @@ pub trait World {
 
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
     /// `io.length_bytes` for reads and writes, and it is empty otherwise. The memory stays valid until
-    /// the I/O's [`Input::Done`] has been reaped. May be held back until [`World::submit`].
+    /// the I/O's [`Input::Done`] has been reaped, also where nobody waits for it any more ([`World::pin`]).
+    /// May be held back until [`World::submit`].
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>);
 
     /// Asks for an early answer to an I/O that is overdue; it is still answered exactly once.
@@ -91,6 +92,15 @@ pub trait World {
 
     /// Answers a request.
     fn complete(&mut self, completion: Completion);
+
+    /// A drive that is not waited for any more may still use the payload memory that `buffer` lies in:
+    /// read it, or write into it. Comes before the answer to the request that the memory belongs to. From
+    /// then on that memory may neither be used for something else nor given back, before each of its pins
+    /// has been released.
+    fn pin(&mut self, buffer: Buffer);
+
+    /// The drive has given the I/O back for which [`World::pin`] was called with this `buffer`.
+    fn release(&mut self, buffer: Buffer);
 
     /// Delivers a message to another shard, or to this one; never blocks, never loses, keeps the order
     /// of messages between the same two shards.

@@ -76,6 +76,16 @@ impl World for SimWorld {
         machine.completions.push(completion);
     }
 
+    fn pin(&mut self, buffer: Buffer) {
+        self.machine.borrow_mut().pins.push(buffer);
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        let pins = &mut self.machine.borrow_mut().pins;
+        let at = pins.iter().position(|pin| *pin == buffer);
+        pins.swap_remove(at.expect("what is released was pinned"));
+    }
+
     fn send(&mut self, to: ShardId, message: Message) {
         let (from, to) = (self.shard.0 as usize, to.0 as usize);
         self.machine.borrow_mut().post(from, to, message);

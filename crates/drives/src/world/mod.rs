@@ -460,6 +460,14 @@ impl<P: Port> World for RingWorld<P> {
         self.port.complete(completion);
     }
 
+    fn pin(&mut self, buffer: Buffer) {
+        self.port.pin(buffer);
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        self.port.release(buffer);
+    }
+
     fn send(&mut self, to: ShardId, message: Message) {
         let peer = &mut self.peers[usize::from(to.0)];
         peer.letters.push_back(Mail::Engine(message));

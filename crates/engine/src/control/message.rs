@@ -110,6 +110,10 @@ pub enum Message {
         /// What became of it.
         result: Result<(), Failure>,
     },
+    /// Owner to shard: see [`crate::world::World::pin`].
+    Pin(Buffer),
+    /// Owner to shard: see [`crate::world::World::release`].
+    Release(Buffer),
     /// Shard to controller: a write waits for the volume to be marked dirty.
     WriteIntent(VolumeId),
     /// Shard to controller: no write of this volume for a while, or writes again.

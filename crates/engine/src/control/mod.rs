@@ -258,6 +258,8 @@ impl Controller {
             }
             Message::Forward(_)
             | Message::ForwardDone { .. }
+            | Message::Pin(_)
+            | Message::Release(_)
             | Message::View(_)
             | Message::FailureDurable(_) => {}
         }

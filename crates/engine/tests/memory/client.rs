@@ -108,8 +108,9 @@ impl Client {
             );
             let range = flying.offset as usize..flying.offset as usize + flying.bytes.len();
             if flying.operation == Operation::Read {
+                let buffer = array.answer_of(flying.tag, flying.buffer);
                 let shared = array.shared.borrow();
-                let got = &shared.memory[flying.buffer.0 as usize..][..flying.bytes.len()];
+                let got = &shared.memory[buffer.0 as usize..][..flying.bytes.len()];
                 let expected = &self.model[range];
                 if let Some(wrong) = got.iter().zip(expected).position(|(a, b)| a != b) {
                     panic!(

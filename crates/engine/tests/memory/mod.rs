@@ -20,7 +20,8 @@ use engine::shard::{Engine, Options, Setup, Shard};
 use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
 use engine::world::{Input, Io, Token, World};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 pub const MIB: u64 = 1 << 20;
@@ -52,6 +53,9 @@ pub struct Disk {
     pub bad: Vec<(u64, u64)>,
     /// I/O is taken and not answered.
     pub hung: bool,
+    /// While it hangs, cancelling does not help. What was cancelled is carried out when it hangs no more,
+    /// and reads bring garbage then.
+    pub deaf: bool,
     /// Ranges written since the last flush.
     pub unflushed: Vec<(u64, u64)>,
     /// Record as last persisted to this drive.
@@ -66,6 +70,7 @@ impl Disk {
             flushes_fail: false,
             bad: Vec::new(),
             hung: false,
+            deaf: false,
             unflushed: Vec::new(),
             record: None,
         }
@@ -79,6 +84,18 @@ pub struct Shared {
     pub disks: Vec<Disk>,
     pub mail: Vec<VecDeque<Message>>,
     pub completions: Vec<Completion>,
+    /// Requests that have not been answered.
+    pub flights: BTreeMap<u64, Flight>,
+    /// Reads that have to be asked again, because their buffer is held.
+    pub held: Vec<u64>,
+    /// Reads that had to be asked again with another buffer: tag and buffer.
+    pub moved: Vec<(u64, Buffer)>,
+    /// Payload memory that hung drives may use, as often as it was pinned.
+    pub pins: Vec<Buffer>,
+    /// Memory of requests, as long as it has not been given out again.
+    pub allocations: Vec<Range<u64>>,
+    /// Commands that were carried out after they had been given up.
+    pub late: usize,
     pub events: Vec<Event>,
     pub persists: Vec<(MemberId, Record)>,
     pub hold_persists: bool,
@@ -92,6 +109,15 @@ pub struct Shared {
     pub early_units: usize,
     /// Longest I/O time.
     pub latency_ns: u64,
+    payload_from: u64,
+}
+
+/// A request that has not been answered.
+pub struct Flight {
+    pub request: Request,
+    shard: usize,
+    /// Its buffer is held: it has to be asked again with another one.
+    again: bool,
 }
 
 impl Shared {
@@ -114,6 +140,29 @@ impl Shared {
             unflushed.any(|&(from, to)| from < high && low < to)
         };
         self.early_units += usize::from(before.iter().any(touches));
+    }
+
+    /// A drive does late what nobody waits for: its memory must still be its request's, or pinned.
+    fn check_late(&mut self, memory: &[Segment]) {
+        self.late += 1;
+        for segment in memory
+            .iter()
+            .filter(|segment| segment.buffer.0 >= self.payload_from)
+        {
+            let at = segment.buffer.0;
+            let asked = |flight: &Flight| {
+                let from = flight.request.buffer.0;
+                !flight.again && (from..from + u64::from(flight.request.length_bytes)).contains(&at)
+            };
+            let pinned = |allocation: &Range<u64>| {
+                allocation.contains(&at) && self.pins.iter().any(|pin| allocation.contains(&pin.0))
+            };
+            let is_kept = self.flights.values().any(asked) || self.allocations.iter().any(pinned);
+            assert!(
+                is_kept,
+                "late command uses memory at {at} that somebody else may have"
+            );
+        }
     }
 
     /// Rebuild checkpoints in `record` below which the new drive has something unflushed.
@@ -151,14 +200,26 @@ pub struct MemoryWorld {
     shard: ShardId,
     pending: Vec<Pending>,
     ready: Vec<Input>,
+    /// Records on their way to drives that hang.
+    hung_persists: Vec<(MemberId, Input)>,
 }
 
 impl MemoryWorld {
     fn carry_out(shared: &mut Shared, pending: &Pending) -> Result<(), MemberError> {
+        let late = pending.cancelled && shared.disks[pending.io.member.0 as usize].deaf;
+        if late {
+            shared.check_late(&pending.memory);
+        }
         let Shared { disks, memory, .. } = shared;
         let disk = &mut disks[pending.io.member.0 as usize];
-        if pending.cancelled {
+        if pending.cancelled && !late {
             return Err(MemberError::from_errno(125));
+        }
+        if late && pending.io.kind == StepKind::Read {
+            for segment in &pending.memory {
+                memory[segment.buffer.0 as usize..][..segment.length_bytes as usize].fill(0xDB);
+            }
+            return Ok(());
         }
         if disk.gone {
             return Err(MemberError::from_errno(6));
@@ -218,11 +279,15 @@ impl World for MemoryWorld {
             inputs.push(Input::Message(message));
         }
         inputs.append(&mut self.ready);
+        let answers = |(member, _): &mut (MemberId, Input)| !shared.disks[member.0 as usize].hung;
+        let answered = self.hung_persists.extract_if(.., answers);
+        inputs.extend(answered.map(|(_, input)| input));
         let now = shared.now;
         let mut at = 0;
         while at < self.pending.len() {
-            let hung = shared.disks[self.pending[at].io.member.0 as usize].hung;
-            let due = self.pending[at].due <= now && (!hung || self.pending[at].cancelled);
+            let disk = &shared.disks[self.pending[at].io.member.0 as usize];
+            let answers = !disk.hung || (self.pending[at].cancelled && !disk.deaf);
+            let due = self.pending[at].due <= now && answers;
             if due {
                 let pending = self.pending.swap_remove(at);
                 let result = MemoryWorld::carry_out(&mut shared, &pending);
@@ -302,7 +367,36 @@ impl World for MemoryWorld {
     }
 
     fn complete(&mut self, completion: Completion) {
-        self.shared.borrow_mut().completions.push(completion);
+        let mut shared = self.shared.borrow_mut();
+        let flight = shared.flights.get_mut(&completion.tag);
+        let flight = flight.expect("a request is answered once");
+        if completion.result == Err(Failure::BufferHeld) {
+            assert_eq!(flight.request.operation, Operation::Read);
+            flight.again = true;
+            shared.held.push(completion.tag);
+            return;
+        }
+        shared.flights.remove(&completion.tag);
+        shared.completions.push(completion);
+    }
+
+    fn pin(&mut self, buffer: Buffer) {
+        let mut shared = self.shared.borrow_mut();
+        let asked = |flight: &Flight| {
+            let from = flight.request.buffer.0;
+            (from..from + u64::from(flight.request.length_bytes)).contains(&buffer.0)
+        };
+        assert!(
+            shared.flights.values().any(asked),
+            "pinned before the answer"
+        );
+        shared.pins.push(buffer);
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        let pins = &mut self.shared.borrow_mut().pins;
+        let at = pins.iter().position(|pin| *pin == buffer);
+        pins.swap_remove(at.expect("released what was pinned"));
     }
 
     fn send(&mut self, to: ShardId, message: Message) {
@@ -323,9 +417,12 @@ impl World for MemoryWorld {
         if !gone {
             disk.record = Some(record.clone());
         }
+        let hung = disk.hung;
         shared.persists.push((member, record.clone()));
         let input = Input::Persisted { member, result };
-        if shared.hold_persists {
+        if hung {
+            self.hung_persists.push((member, input));
+        } else if shared.hold_persists {
             shared.held_persists.push((self.shard, input));
         } else {
             self.ready.push(input);
@@ -438,6 +535,13 @@ impl Array {
             disks,
             mail: (0..shards).map(|_| VecDeque::new()).collect(),
             completions: Vec::new(),
+            flights: BTreeMap::new(),
+            held: Vec::new(),
+            moved: Vec::new(),
+            pins: Vec::new(),
+            allocations: Vec::new(),
+            late: 0,
+            payload_from,
             events: Vec::new(),
             persists: Vec::new(),
             hold_persists: false,
@@ -465,6 +569,7 @@ impl Array {
                 shard: ShardId(shard),
                 pending: Vec::new(),
                 ready: Vec::new(),
+                hung_persists: Vec::new(),
             };
             Shard::new(Engine::new(setup, Nanos(1)), world)
         };
@@ -491,9 +596,38 @@ impl Array {
             let at = (first + offset) % self.shards.len();
             busy |= self.shards[at].turn();
         }
+        self.ask_again();
         let mut shared = self.shared.borrow_mut();
         shared.now += 10_000;
         busy
+    }
+
+    /// Asks for reads whose buffer is held with other buffers.
+    fn ask_again(&mut self) {
+        let held = std::mem::take(&mut self.shared.borrow_mut().held);
+        for tag in held {
+            let mut request = self.shared.borrow().flights[&tag].request;
+            request.buffer = self.allocate(u64::from(request.length_bytes));
+            let mut shared = self.shared.borrow_mut();
+            let now = Nanos(shared.now);
+            shared.moved.retain(|(of, _)| *of != request.tag);
+            shared.moved.push((request.tag, request.buffer));
+            let flight = shared.flights.get_mut(&request.tag).unwrap();
+            flight.again = false;
+            flight.request = request;
+            let shard = flight.shard;
+            drop(shared);
+            self.shards[shard]
+                .engine
+                .handle(Input::Request(request), now);
+        }
+    }
+
+    /// Where the bytes of the read `tag` are, which was asked with `buffer`.
+    pub fn answer_of(&self, tag: u64, buffer: Buffer) -> Buffer {
+        let shared = self.shared.borrow();
+        let moved = shared.moved.iter().find(|(of, _)| *of == tag);
+        moved.map_or(buffer, |(_, moved)| *moved)
     }
 
     /// Turns until `until` holds; panics after too many turns.
@@ -520,13 +654,31 @@ impl Array {
         }
     }
 
+    /// Memory for a request. It is given out again after a while, unless it is pinned.
     pub fn allocate(&mut self, length: u64) -> Buffer {
-        if self.payload_next + length > PAYLOAD_BYTES {
-            self.payload_next = 0;
+        let length = length.next_multiple_of(512);
+        let mut shared = self.shared.borrow_mut();
+        for _ in 0..100_000 {
+            if self.payload_next + length > PAYLOAD_BYTES {
+                self.payload_next = 0;
+            }
+            let from = self.payload_from + self.payload_next;
+            let wanted = from..from + length;
+            let overlaps =
+                |other: &&Range<u64>| other.start < wanted.end && wanted.start < other.end;
+            let pinned = |other: &&Range<u64>| shared.pins.iter().any(|pin| other.contains(&pin.0));
+            if let Some(taken) = shared.allocations.iter().filter(overlaps).find(pinned) {
+                self.payload_next = taken.end - self.payload_from;
+                continue;
+            }
+            shared
+                .allocations
+                .retain(|other| other.start >= wanted.end || wanted.start >= other.end);
+            shared.allocations.push(wanted);
+            self.payload_next += length;
+            return Buffer(from);
         }
-        let at = self.payload_from + self.payload_next;
-        self.payload_next += length.next_multiple_of(512);
-        Buffer(at)
+        panic!("all payload memory is pinned");
     }
 
     pub fn submit(
@@ -562,7 +714,15 @@ impl Array {
             length_bytes: length,
             buffer,
         };
-        let now = Nanos(self.shared.borrow().now);
+        let mut shared = self.shared.borrow_mut();
+        let now = Nanos(shared.now);
+        let flight = Flight {
+            request,
+            shard,
+            again: false,
+        };
+        shared.flights.insert(tag, flight);
+        drop(shared);
         self.shards[shard]
             .engine
             .handle(Input::Request(request), now);
@@ -602,6 +762,7 @@ impl Array {
         let buffer = self.allocate(u64::from(length));
         let tag = self.submit(shard, Operation::Read, offset, length, buffer);
         self.finish(tag)?;
+        let buffer = self.answer_of(tag, buffer);
         Ok(self.shared.borrow().memory[buffer.0 as usize..][..length as usize].to_vec())
     }
 
@@ -630,6 +791,23 @@ impl Array {
 
     pub fn has_event(&self, wanted: impl Fn(&Event) -> bool) -> bool {
         self.shared.borrow().events.iter().any(wanted)
+    }
+
+    /// Makes a drive hang: it takes commands, does not answer, and cannot be made to.
+    pub fn hang(&mut self, drive: usize) {
+        let disk = &mut self.shared.borrow_mut().disks[drive];
+        (disk.hung, disk.deaf) = (true, true);
+    }
+
+    /// The drive carries out what it has taken.
+    pub fn unhang(&mut self, drive: usize) {
+        self.shared.borrow_mut().disks[drive].hung = false;
+    }
+
+    /// Commands that drives have not given back and that no shard waits for.
+    pub fn left_behind(&self) -> usize {
+        let left = |shard: &Shard<MemoryWorld>| shard.engine.left_behind().0;
+        self.shards.iter().map(left).sum()
     }
 
     pub fn release_persists(&mut self) {

@@ -323,6 +323,12 @@ impl Port for Load {
         self.answered(completion);
     }
 
+    // The content of these buffers means nothing, so they are used again whatever a drive that hangs does to
+    // them. A read of such a drive counts as a failure, which ends the measurement.
+    fn pin(&mut self, _: Buffer) {}
+
+    fn release(&mut self, _: Buffer) {}
+
     fn flush(&mut self, _: &mut Ring) {}
 
     /// At once when something can be issued, else when the measurement has its next step.

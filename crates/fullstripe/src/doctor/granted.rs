@@ -25,7 +25,7 @@ impl Need {
     pub fn of_defaults() -> Need {
         const PAYLOAD_BYTES: u64 = 128 << 20;
         /// The least scratch memory that a shard is given.
-        const SCRATCH_BYTES: u64 = 16 << 20;
+        const SCRATCH_BYTES: u64 = 32 << 20;
         /// A world's own memory: zeros and metadata.
         const WORLD_BYTES: u64 = 8 << 20;
         const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn the_default_need_holds_payload_and_scratch() {
         let need = Need::of_defaults();
-        assert_eq!(need.arena_bytes, 146 << 20);
-        assert_eq!(need.locked_bytes, 154 << 20);
+        assert_eq!(need.arena_bytes, 162 << 20);
+        assert_eq!(need.locked_bytes, 170 << 20);
         assert_eq!(need.open_files, 96 + 256 + 64);
     }
 }

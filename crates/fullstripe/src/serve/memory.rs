@@ -34,7 +34,8 @@ impl Memory {
     /// # Errors
     /// The system has not enough.
     pub fn new(record: &Record, options: RunOptions) -> Result<Memory> {
-        let scratch_bytes = Setup::scratch_bytes_min(&record.volumes).max(16 << 20) as usize;
+        // Half of it is in reserve for the time when a drive hangs and keeps the other half.
+        let scratch_bytes = 2 * Setup::scratch_bytes_min(&record.volumes).max(16 << 20) as usize;
         let shards = options.shards as usize;
         let length_bytes = BAND_BYTES_MAX as usize + shards * scratch_bytes + options.payload_bytes;
         let arena = Arena::new(ArenaOptions {

@@ -99,6 +99,8 @@ pub struct Machine {
     pub life: u32,
     /// Answers that the clients have not seen yet.
     pub completions: Vec<Completion>,
+    /// Payload memory that drives which hang may use, as often as it was pinned.
+    pub pins: Vec<Buffer>,
     /// Events of the engine that nobody has looked at yet.
     pub events: Vec<Event>,
     /// Changes of the record that the format could not express: a sentence each.
@@ -132,6 +134,7 @@ impl Machine {
             drives,
             life: 0,
             completions: Vec::new(),
+            pins: Vec::new(),
             events: Vec::new(),
             problems: Vec::new(),
             persister: None,
@@ -172,6 +175,7 @@ impl Machine {
         self.free.clear();
         self.desks.clear();
         self.completions.clear();
+        self.pins.clear();
         self.events.clear();
         self.persister = None;
         if ending == Ending::Power {
@@ -271,6 +275,8 @@ fn name_of(message: &Message) -> &'static str {
     match message {
         Message::Forward(_) => "forward",
         Message::ForwardDone { .. } => "forward done",
+        Message::Pin(_) => "pin",
+        Message::Release(_) => "release",
         Message::WriteIntent(_) => "write intent",
         Message::Idle { idle: true, .. } => "idle",
         Message::Idle { idle: false, .. } => "busy",

@@ -5,6 +5,7 @@ use crate::history::{Act, Ask, Mode};
 use crate::machine::Note;
 use crate::oracle::pattern::{SECTOR_BYTES, fill};
 use crate::oracle::{Ended, Value};
+use crate::process::REQUEST_BYTES_MAX;
 use engine::request::{Completion, Failure as Refusal, Operation, Request};
 use engine::units::VolumeId;
 use engine::world::Input;
@@ -30,6 +31,10 @@ impl Run<'_> {
     /// Submits requests as far as there is room.
     pub(super) fn submit_waiting(&mut self) {
         while self.process.is_some() && self.stopping.is_none() && !self.slots.is_empty() {
+            if let Some((number, ask)) = self.again.pop_front() {
+                self.submit(number, ask);
+                continue;
+            }
             let Some(at) = self.waiting.pop_front() else {
                 return;
             };
@@ -98,6 +103,9 @@ impl Run<'_> {
             let text = format!("request {} is answered twice", completion.tag);
             return Err(Failure::Unsound(text));
         };
+        if completion.result == Err(Refusal::BufferHeld) {
+            return self.ask_again(&flying);
+        }
         self.counts.requests += 1;
         let (ask, sectors) = (flying.ask, flying.sectors());
         let oracle = &mut self.oracles[ask.volume as usize];
@@ -117,8 +125,7 @@ impl Run<'_> {
                 oracle.write_ends(flying.number, sectors, how);
             }
         }
-        self.scribble(&flying);
-        self.slots.push(flying.slot);
+        self.give_back(&flying);
         if let Err(refusal) = completion.result {
             self.counts.request_errors += 1;
             self.judge_refusal(&flying, refusal)?;
@@ -141,14 +148,57 @@ impl Run<'_> {
             .map_err(|wrong| Failure::WrongBytes(format!("request {}: {wrong}", flying.number)))
     }
 
-    /// The memory is the client's again: whoever still uses it will be noticed.
-    fn scribble(&mut self, flying: &Flying) {
+    /// A drive that hangs keeps the memory of a read.
+    fn ask_again(&mut self, flying: &Flying) -> Result<(), Failure> {
+        let ask = flying.ask;
+        if ask.operation != Operation::Read || !self.is_pinned(flying.slot) {
+            let (number, operation) = (flying.number, name(ask.operation));
+            let text = format!("request {number}: the buffer of a {operation} is held by nobody");
+            return Err(Failure::Unsound(text));
+        }
+        self.oracles[ask.volume as usize].read_failed(flying.began);
+        self.pinned.push(flying.slot);
+        if self.stopping.is_none() {
+            self.again.push_back((flying.number, ask));
+            self.submit_waiting();
+        }
+        Ok(())
+    }
+
+    fn is_pinned(&self, slot: usize) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let from = process.payload(slot).0;
+        let memory = from..from + u64::from(REQUEST_BYTES_MAX);
+        let machine = self.machine.borrow();
+        machine.pins.iter().any(|pin| memory.contains(&pin.0))
+    }
+
+    /// The memory is the client's again, unless a drive may use it: whoever else still does will be noticed.
+    fn give_back(&mut self, flying: &Flying) {
+        if self.is_pinned(flying.slot) {
+            return self.pinned.push(flying.slot);
+        }
         if let Some(process) = &self.process {
             let buffer = process.payload(flying.slot);
             let mut machine = self.machine.borrow_mut();
             let length = flying.ask.length_bytes as usize;
             machine.memory_mut(buffer, length).fill(0xC5);
         }
+        self.slots.push(flying.slot);
+    }
+
+    /// Takes back memory that no drive uses any more.
+    pub(super) fn take_back_slots(&mut self) {
+        for slot in std::mem::take(&mut self.pinned) {
+            if self.is_pinned(slot) {
+                self.pinned.push(slot);
+            } else {
+                self.slots.push(slot);
+            }
+        }
+        self.submit_waiting();
     }
 
     fn judge_refusal(&self, flying: &Flying, refusal: Refusal) -> Result<(), Failure> {
@@ -179,6 +229,8 @@ impl Run<'_> {
         for (_, flying) in std::mem::take(&mut self.flying) {
             self.slots.push(flying.slot);
         }
+        self.slots.append(&mut self.pinned);
+        self.again.clear();
     }
 }
 

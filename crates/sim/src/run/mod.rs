@@ -6,7 +6,7 @@ mod heal;
 mod judge;
 
 use crate::container::create::{SECTOR, create};
-use crate::history::{Act, History, Meddling, Mode, Outage};
+use crate::history::{Act, Ask, History, Meddling, Mode, Outage};
 use crate::machine::{Ending, Happening, Machine, Note};
 use crate::oracle::{Oracle, Value};
 use crate::process::{Process, SLOTS, StartWith};
@@ -131,8 +131,12 @@ pub(crate) struct Run<'a> {
     next_action: usize,
     /// Requests that wait for a payload slot or a process.
     waiting: VecDeque<usize>,
+    /// Reads that have to be asked again with other memory.
+    again: VecDeque<(u32, Ask)>,
     flying: BTreeMap<u64, Flying>,
     slots: Vec<usize>,
+    /// Slots whose memory a drive that hangs may still use.
+    pinned: Vec<usize>,
     /// An ordered stop is under way; then this happens to the drives.
     stopping: Option<Vec<Meddling>>,
     stopped: bool,
@@ -200,8 +204,10 @@ impl<'a> Run<'a> {
             process: None,
             next_action: 0,
             waiting: VecDeque::new(),
+            again: VecDeque::new(),
             flying: BTreeMap::new(),
             slots: (0..SLOTS).collect(),
+            pinned: Vec::new(),
             stopping: None,
             stopped: false,
             suspect_until_ns: vec![0; bays],
@@ -222,6 +228,7 @@ impl<'a> Run<'a> {
         self.until(last + patience_ns, "the history", |run| {
             run.next_action == run.history.actions.len()
                 && run.waiting.is_empty()
+                && run.again.is_empty()
                 && run.flying.is_empty()
                 && run.stopping.is_none()
         })?;
@@ -302,6 +309,7 @@ impl<'a> Run<'a> {
         for event in events {
             self.told(event)?;
         }
+        self.take_back_slots();
         if let Some(meddling) = self.stopping.take_if(|_| self.stopped) {
             self.stopped = false;
             self.restart(Ending::Process, Outage::Stop, &meddling)?;

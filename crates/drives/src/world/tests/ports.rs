@@ -56,6 +56,10 @@ impl Port for TagPort {
         self.replies.push(completion.tag);
     }
 
+    fn pin(&mut self, _: Buffer) {}
+
+    fn release(&mut self, _: Buffer) {}
+
     fn flush(&mut self, ring: &mut Ring) {
         for tag in self.replies.drain(..) {
             ring.arena().write(self.memory.at(4096), &tag.to_le_bytes());

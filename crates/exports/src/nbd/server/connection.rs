@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use drives::ring::Ring;
 use drives::world::clock;
-use engine::request::Completion;
+use engine::request::{Completion, Failure};
 use engine::units::VolumeId;
 use engine::world::Input;
 
@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::requests::Requests;
 use super::setup::Problem;
 use crate::nbd::wire::REQUEST_HEADER_BYTES;
-use crate::nbd::{Phase, Session};
+use crate::nbd::{ErrorCode, Phase, Session};
 
 /// Received bytes that are looked at together; they pass through the processor's first cache.
 pub(super) const FEED_BYTES: usize = 8 << 10;
@@ -303,6 +303,13 @@ impl Connection {
     #[inline]
     pub fn completed(&mut self, completion: Completion, shared: &mut Shared) -> bool {
         let tag = RequestTag(completion.tag);
+        if completion.result == Err(Failure::BufferHeld) {
+            let expected = self.work.requests.hold(tag, &mut shared.memory);
+            if expected {
+                shared.held.push_back((self.work.name, tag.slot()));
+            }
+            return expected;
+        }
         let expected = self.work.requests.complete(tag, completion.result);
         if expected {
             shared.stats.requests_in_flight -= 1;
@@ -310,6 +317,30 @@ impl Connection {
             self.mark(shared);
         }
         expected
+    }
+
+    /// Asks for a read again whose memory a drive keeps; false if there is no other memory now.
+    #[cold]
+    pub fn ask_again(&mut self, slot: u16, shared: &mut Shared, inputs: &mut Vec<Input>) -> bool {
+        let (work, memory) = (&mut self.work, &mut shared.memory);
+        let request = (!self.broken)
+            .then(|| {
+                work.requests
+                    .ask_again(work.name, slot, work.volume, memory)
+            })
+            .flatten();
+        if let Some(request) = request {
+            shared.stats.requests_asked_again += 1;
+            inputs.push(Input::Request(request));
+        } else if self.broken || memory.is_exhausted() {
+            work.requests.give_up(slot, ErrorCode::OutOfMemory);
+            shared.stats.requests_in_flight -= 1;
+            shared.stats.requests_failed += 1;
+            self.mark(shared);
+        } else {
+            return false;
+        }
+        true
     }
 
     /// Sends what has gathered, unless a message is still on its way.

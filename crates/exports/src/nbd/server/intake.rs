@@ -11,7 +11,7 @@ use super::memory::{Area, Memory};
 use super::name::ConnectionName;
 use super::requests::{Answer, Requests};
 use super::stats::NbdStats;
-use crate::nbd::{Accept, Command, CommandKind, Refusal, ReplyEncoder, Sink};
+use crate::nbd::{Accept, Command, CommandKind, ErrorCode, Refusal, ReplyEncoder, Sink};
 
 /// A write whose payload is still coming.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +63,23 @@ impl Work {
         };
         incoming.filled_bytes += length_bytes;
         let slot = incoming.slot;
-        if remaining_bytes == 0 {
-            self.incoming = None;
-            self.submit(slot, stats, inputs);
+        if remaining_bytes > 0 {
+            return;
         }
+        self.incoming = None;
+        if self.requests.slot(slot).payload.is_some() {
+            self.submit(slot, stats, inputs);
+        } else {
+            self.refuse(slot, stats);
+        }
+    }
+
+    /// There will be no memory for a request.
+    #[cold]
+    fn refuse(&mut self, slot: u16, stats: &mut NbdStats) {
+        stats.requests_refused += 1;
+        self.requests
+            .answer(slot, Answer::Error(ErrorCode::OutOfMemory));
     }
 }
 
@@ -105,6 +118,9 @@ impl Sink for Intake<'_> {
             }
             // Everything is allocated, as far as an array knows.
             CommandKind::BlockStatus { .. } => self.work.requests.answer(slot, Answer::Success),
+            CommandKind::Read if self.work.requests.slot(slot).payload.is_none() => {
+                self.work.refuse(slot, self.stats);
+            }
             _ => self.work.submit(slot, self.stats, self.inputs),
         }
         Accept::Taken

@@ -6,13 +6,15 @@
 //! Payload is shared by one rule: a connection may hold at most as much as would still be free after
 //! its request, and never more than its limit. Clients that do not take their replies so leave half of
 //! what they found; the next one that is stuck leaves half of that. A connection that holds nothing may
-//! take one request wherever it fits, so that large requests work on small pools.
+//! take one request wherever it fits, so that large requests work on small pools. A request that does not
+//! fit beside what drives which hang keep (`pinned`) is refused instead of waiting for ever.
 
 use std::sync::Arc;
 
 use drives::arena::{Arena, Pool};
 use engine::units::Buffer;
 
+use super::pinned::Pinned;
 use super::requests::REQUESTS_MAX;
 use super::setup::{NbdLimits, NbdPortError, maximum_payload_bytes};
 use crate::nbd::{ExportList, ReplyHeader};
@@ -52,7 +54,14 @@ impl Area {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payload {
     pub buffer: Buffer,
-    block_bytes: u64,
+    pub block_bytes: u64,
+}
+
+impl Payload {
+    /// Whether `buffer` lies in it.
+    pub fn holds(&self, buffer: Buffer) -> bool {
+        (self.buffer.0..self.buffer.0 + self.block_bytes).contains(&buffer.0)
+    }
 }
 
 #[derive(Debug)]
@@ -60,6 +69,9 @@ pub(super) struct Memory {
     pool: Pool,
     areas: Vec<Area>,
     connection_bytes_max: u64,
+    /// Payload of requests that are not through.
+    held_bytes: u64,
+    pinned: Pinned,
     /// Payload was given back since [`Memory::take_freed`].
     freed: bool,
 }
@@ -99,6 +111,8 @@ impl Memory {
             pool,
             areas,
             connection_bytes_max: limits.connection_payload_bytes_max,
+            held_bytes: 0,
+            pinned: Pinned::new(),
             freed: false,
         })
     }
@@ -131,6 +145,7 @@ impl Memory {
         }
         let buffer = self.pool.allocate(block_bytes)?;
         *held_bytes = held_after;
+        self.held_bytes += block_bytes;
         Some(Payload {
             buffer,
             block_bytes,
@@ -139,9 +154,35 @@ impl Memory {
 
     #[inline]
     pub fn free(&mut self, held_bytes: &mut u64, payload: Payload) {
-        self.pool.free(payload.buffer);
         *held_bytes -= payload.block_bytes;
-        self.freed = true;
+        self.held_bytes -= payload.block_bytes;
+        if let Some(payload) = self.pinned.keep(payload) {
+            self.pool.free(payload.buffer);
+            self.freed = true;
+        }
+    }
+
+    /// A drive that hangs may use `buffer` until it is released as often as it was pinned.
+    pub fn pin(&mut self, buffer: Buffer) {
+        self.pinned.pin(buffer);
+    }
+
+    /// See [`Memory::pin`].
+    pub fn release(&mut self, buffer: Buffer) {
+        if let Some(payload) = self.pinned.release(buffer) {
+            self.pool.free(payload.buffer);
+            self.freed = true;
+        }
+    }
+
+    /// Bytes that nobody but drives which hang can use.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pinned.bytes()
+    }
+
+    /// Whether waiting for memory is in vain: there is nothing that any request would give back.
+    pub fn is_exhausted(&self) -> bool {
+        self.held_bytes == 0
     }
 
     /// Whether somebody who waits may find memory now.

@@ -8,7 +8,7 @@
 //! - `intake`: commands become requests; payload is received where the engine will use it.
 //! - `requests`, `name`: the requests in flight of a connection, and what they are called.
 //! - `outbox`: replies leave in batches, data without a copy.
-//! - `memory`: who may have how much of the shard's payload memory.
+//! - `memory`: who may have how much of the shard's payload memory; `pinned`: what drives that hang keep.
 //! - `setup`: options, letters, errors; `stats`: counters.
 //!
 //! # Limits
@@ -31,6 +31,7 @@ mod memory;
 mod moderation;
 mod name;
 mod outbox;
+mod pinned;
 mod requests;
 mod setup;
 mod stats;
@@ -52,7 +53,7 @@ use std::sync::Arc;
 use drives::port::Port;
 use drives::ring::Ring;
 use engine::request::Completion;
-use engine::units::{Nanos, VolumeId};
+use engine::units::{Buffer, Nanos, VolumeId};
 use engine::world::Input;
 
 use super::ExportList;
@@ -76,6 +77,8 @@ struct Shared {
     marked: Vec<ConnectionName>,
     /// Connections that wait for memory or slots, in the order in which they are tried again.
     stalled: VecDeque<ConnectionName>,
+    /// Reads that have to be asked again with other memory.
+    held: VecDeque<(ConnectionName, u16)>,
     shutting_down: bool,
     on_problem: Box<dyn FnMut(&Problem) + Send>,
 }
@@ -132,6 +135,7 @@ impl NbdPort {
                 text: Vec::with_capacity(8 << 10),
                 marked: Vec::with_capacity(count),
                 stalled: VecDeque::with_capacity(count),
+                held: VecDeque::new(),
                 shutting_down: false,
                 on_problem: options.on_problem,
             },
@@ -147,7 +151,10 @@ impl NbdPort {
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> NbdStats {
-        self.shared.stats
+        NbdStats {
+            pinned_bytes: self.shared.memory.pinned_bytes(),
+            ..self.shared.stats
+        }
     }
 
     /// How many connections there can be at once.
@@ -226,6 +233,22 @@ impl NbdPort {
         }
     }
 
+    /// Asks for reads again whose memory drives keep, as far as there is other memory.
+    #[cold]
+    fn ask_again(&mut self, inputs: &mut Vec<Input>) {
+        for _ in 0..self.shared.held.len() {
+            let Some((name, slot)) = self.shared.held.pop_front() else {
+                return;
+            };
+            let asked = self.with(name, |connection, shared| {
+                connection.ask_again(slot, shared, inputs)
+            });
+            if asked == Some(false) {
+                self.shared.held.push_back((name, slot));
+            }
+        }
+    }
+
     /// Lets connections that wait for room try again, each once.
     fn retry_stalled(&mut self, ring: &mut Ring, inputs: &mut Vec<Input>) {
         for _ in 0..self.shared.stalled.len() {
@@ -273,6 +296,9 @@ impl Port for NbdPort {
         if self.stopping.is_asked() {
             self.advance_stop(now, ring);
         }
+        if !self.shared.held.is_empty() {
+            self.ask_again(inputs);
+        }
         if !self.shared.stalled.is_empty() && self.shared.memory.take_freed() {
             self.retry_stalled(ring, inputs);
         }
@@ -316,6 +342,16 @@ impl Port for NbdPort {
             .and_then(Option::as_mut)
             .is_some_and(|connection| connection.completed(completion, &mut self.shared));
         debug_assert!(expected, "nobody asked for {completion:?}");
+    }
+
+    #[cold]
+    fn pin(&mut self, buffer: Buffer) {
+        self.shared.memory.pin(buffer);
+    }
+
+    #[cold]
+    fn release(&mut self, buffer: Buffer) {
+        self.shared.memory.release(buffer);
     }
 
     fn flush(&mut self, ring: &mut Ring) {

@@ -33,6 +33,8 @@ enum State {
     /// A write whose payload is still coming.
     Receiving,
     InEngine,
+    /// A read that has to be asked again, because a drive that hangs keeps its memory.
+    Held,
     Answered(Answer),
 }
 
@@ -77,13 +79,18 @@ impl Requests {
         }
     }
 
-    /// A slot for `command` with payload memory if it needs some, or nothing if there is no room.
+    /// A slot for `command` with payload memory if it needs some, or nothing if there is no room. Where room
+    /// will never be, it has no payload and has to be refused.
     #[inline]
     pub fn take(&mut self, command: Command, memory: &mut Memory) -> Option<u16> {
         let &slot = self.free.last()?;
         let needs_payload = matches!(command.kind, CommandKind::Read | CommandKind::Write { .. });
         let payload = if needs_payload {
-            Some(memory.allocate(&mut self.held_bytes, command.length_bytes)?)
+            let payload = memory.allocate(&mut self.held_bytes, command.length_bytes);
+            if payload.is_none() && !memory.is_exhausted() {
+                return None;
+            }
+            payload
         } else {
             None
         };
@@ -98,9 +105,14 @@ impl Requests {
     /// The request as the engine wants it; it is the engine's from now on.
     #[inline]
     pub fn submit(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
+        self.in_engine += 1;
+        self.request(name, slot, volume)
+    }
+
+    #[inline]
+    fn request(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
         let entry = &mut self.slots[usize::from(slot)];
         entry.state = State::InEngine;
-        self.in_engine += 1;
         let (operation, fua) = operation(entry.command.kind);
         Request {
             tag: RequestTag::new(name.index, slot, entry.generation).0,
@@ -116,10 +128,7 @@ impl Requests {
     /// The engine has answered. False if it was not asked.
     #[inline]
     pub fn complete(&mut self, tag: RequestTag, result: Result<(), Failure>) -> bool {
-        let expected = self.slots.get(usize::from(tag.slot())).is_some_and(|slot| {
-            slot.state == State::InEngine && slot.generation == tag.generation()
-        });
-        if !expected {
+        if !self.is_in_engine(tag) {
             return false;
         }
         self.in_engine -= 1;
@@ -129,6 +138,52 @@ impl Requests {
         };
         self.answer(tag.slot(), answer);
         true
+    }
+
+    #[inline]
+    fn is_in_engine(&self, tag: RequestTag) -> bool {
+        self.slots.get(usize::from(tag.slot())).is_some_and(|slot| {
+            slot.state == State::InEngine && slot.generation == tag.generation()
+        })
+    }
+
+    /// A drive that hangs keeps the memory of a read. False if the engine was not asked.
+    #[cold]
+    pub fn hold(&mut self, tag: RequestTag, memory: &mut Memory) -> bool {
+        if !self.is_in_engine(tag) {
+            return false;
+        }
+        let entry = &mut self.slots[usize::from(tag.slot())];
+        entry.state = State::Held;
+        if let Some(payload) = entry.payload.take() {
+            memory.free(&mut self.held_bytes, payload);
+        }
+        true
+    }
+
+    /// The read in `slot` once more, with other memory; nothing if there is none now. The engine still counts
+    /// as having it.
+    #[cold]
+    pub fn ask_again(
+        &mut self,
+        name: ConnectionName,
+        slot: u16,
+        volume: VolumeId,
+        memory: &mut Memory,
+    ) -> Option<Request> {
+        let entry = &mut self.slots[usize::from(slot)];
+        debug_assert_eq!(entry.state, State::Held);
+        let length_bytes = entry.command.length_bytes;
+        entry.payload = Some(memory.allocate(&mut self.held_bytes, length_bytes)?);
+        Some(self.request(name, slot, volume))
+    }
+
+    /// Answers the read in `slot` with an error instead of asking again.
+    #[cold]
+    pub fn give_up(&mut self, slot: u16, code: ErrorCode) {
+        debug_assert_eq!(self.slots[usize::from(slot)].state, State::Held);
+        self.in_engine -= 1;
+        self.answer(slot, Answer::Error(code));
     }
 
     /// Puts the reply to a request in line.
@@ -224,7 +279,7 @@ fn error_code(failure: Failure) -> ErrorCode {
     match failure {
         Failure::Misuse => ErrorCode::Invalid,
         Failure::ReadOnly => ErrorCode::NotPermitted,
-        Failure::Unrecoverable { .. } => ErrorCode::InputOutput,
+        Failure::Unrecoverable { .. } | Failure::BufferHeld => ErrorCode::InputOutput,
         Failure::NotSupported => ErrorCode::NotSupported,
         Failure::Stopping => ErrorCode::ShuttingDown,
     }

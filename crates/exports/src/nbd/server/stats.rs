@@ -1,6 +1,6 @@
 //! What a port counts.
 
-/// Counters of one port. All but the two gauges at the end only grow.
+/// Counters of one port. All but the gauges at the end only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NbdStats {
     /// Connections taken on.
@@ -17,6 +17,8 @@ pub struct NbdStats {
     pub requests_refused: u64,
     /// Commands that the engine answered with an error.
     pub requests_failed: u64,
+    /// Reads that were asked again because a drive that hangs kept their memory.
+    pub requests_asked_again: u64,
     /// Times that a connection had to wait for payload memory or for its own earlier requests.
     pub stalls: u64,
     /// Bytes received from clients.
@@ -33,4 +35,6 @@ pub struct NbdStats {
     pub connections_open: u64,
     /// Gauge: requests that the engine has now.
     pub requests_in_flight: u64,
+    /// Gauge: payload memory that drives which hang keep.
+    pub pinned_bytes: u64,
 }

@@ -3,12 +3,14 @@
 //! - `rig`: shards with an array in memory, each on a thread of its own.
 //! - `client`: a client of raw bytes.
 //! - `batches`: many requests and replies at once.
+//! - `hanging`: drives that hang, and what clients notice of that.
 //! - `service`: what well-behaved clients see. `hostile`: what the others see, and cause.
 //! - `stopping`: the end. `tools`: other people's clients. `chaos`: all of it at random.
 
 mod batches;
 mod chaos;
 mod client;
+mod hanging;
 mod hostile;
 mod rig;
 mod service;

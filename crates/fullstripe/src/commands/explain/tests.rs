@@ -134,7 +134,7 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
                     assert_eq!(done.result, Ok(()));
                     return transfers;
                 }
-                Output::Cancel(_) | Output::Event(_) => {}
+                Output::Cancel(_) | Output::Event(_) | Output::Pin(_) | Output::Release(_) => {}
             }
         }
     }

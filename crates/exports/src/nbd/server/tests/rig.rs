@@ -21,6 +21,7 @@ use engine::shard::{Engine, Options, Setup, Shard};
 use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
 use engine::world::World;
 
+use super::hanging::{HangingWorld, Hung};
 use crate::nbd::server::*;
 use crate::nbd::{Abilities, BlockSizes, Export, ExportList};
 
@@ -41,6 +42,8 @@ pub struct Plan {
     pub shards: u8,
     pub pool_bytes: usize,
     pub limits: NbdLimits,
+    /// Until a member that hangs is failed.
+    pub deadline: Nanos,
 }
 
 impl Default for Plan {
@@ -53,6 +56,7 @@ impl Default for Plan {
             shards: 1,
             pool_bytes: 160 << 20,
             limits: NbdLimits::default(),
+            deadline: Options::default().member_deadline,
         }
     }
 }
@@ -75,6 +79,7 @@ pub struct Rig {
     reports: Arc<Mutex<Vec<Report>>>,
     at_start: Vec<Report>,
     quit: Arc<AtomicBool>,
+    hung: Hung,
     threads: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }
@@ -180,6 +185,7 @@ struct Seat {
     options: NbdPortOptions,
     reports: Arc<Mutex<Vec<Report>>>,
     quit: Arc<AtomicBool>,
+    hung: Hung,
 }
 
 const SCRATCH_BYTES: usize = 16 << 20;
@@ -192,7 +198,7 @@ impl Seat {
         let scratch = Buffer(zeros.0 + scratch_from as u64);
         let port = NbdPort::new(self.options).unwrap();
         let mut world = RingWorld::new(WorldOptions {
-            arena: self.arena,
+            arena: self.arena.clone(),
             ring: RingOptions::default(),
             completion: CompletionMode::Interrupt,
             mailbox: self.mailbox,
@@ -216,13 +222,23 @@ impl Seat {
             record: self.record,
             scratch: (scratch, SCRATCH_BYTES as u64),
             zeros,
-            options: Options::default(),
+            options: Options {
+                member_deadline: self.plan.deadline,
+                ..Options::default()
+            },
+        };
+        let mut world = HangingWorld {
+            world,
+            arena: self.arena,
+            hung: self.hung,
+            taken: Vec::new(),
+            records: Vec::new(),
         };
         let now = world.now();
         let mut shard = Shard::new(Engine::new(setup, now), world);
         while !self.quit.load(Ordering::Relaxed) {
             shard.turn_or_wait();
-            let port = shard.world.port();
+            let port = shard.world.world.port();
             let report = &mut self.reports.lock().unwrap()[self.shard];
             *report = Report {
                 stats: port.stats(),
@@ -254,6 +270,7 @@ impl Rig {
         let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
         let problems = Arc::new(Mutex::new(Vec::new()));
         let quit = Arc::new(AtomicBool::new(false));
+        let hung = Hung::default();
         let size_bytes = record.volumes[0].geometry.size_bytes;
         let mut listener = Some(listener);
         let mut threads = Vec::new();
@@ -281,6 +298,7 @@ impl Rig {
                 },
                 reports: reports.clone(),
                 quit: quit.clone(),
+                hung: hung.clone(),
             };
             threads.push(std::thread::spawn(move || seat.run()));
         }
@@ -297,6 +315,7 @@ impl Rig {
             reports,
             at_start,
             quit,
+            hung,
             threads,
             _folder: folder,
         }
@@ -329,6 +348,17 @@ impl Rig {
 
     pub fn mail(&self, shard: usize, letter: impl std::any::Any + Send) {
         self.peers[shard].send(Mail::Port(Box::new(letter)));
+    }
+
+    /// Makes a member hang.
+    pub fn hang(&self, member: MemberId) {
+        *self.hung.lock().unwrap() = Some(member);
+    }
+
+    /// Lets the member that hangs carry out what it has taken.
+    pub fn let_go(&self) {
+        *self.hung.lock().unwrap() = None;
+        self.peers.iter().for_each(MailSender::wake);
     }
 
     pub fn report(&self, shard: usize) -> Report {

@@ -1,0 +1,426 @@
+//! What failed drives still hold: commands that nobody waits for any more, and the memory they may use.
+//!
+//! A member that hangs is failed at its deadline, but its commands may never come back. After a grace
+//! ([`ABANDON_AFTER`]) work goes on as if they had come back with an error: what was to be read comes from
+//! other members, what was to be written counts as missed and is acknowledged when the failure is on
+//! record. The command may still be carried out, any time. On the drive that does no harm: nothing
+//! reads from a failed member, and it does not return without being filled anew, which the world does
+//! not let begin while commands are with it. What has to be kept is memory:
+//!
+//! - scratch memory stays out of use until the last command of its plan is back;
+//! - a client's memory is pinned ([`crate::world::World::pin`]): whoever it belongs to keeps it. A read that
+//!   would end up there is answered [`Failure::BufferHeld`], and asked again with other memory.
+//!
+//! Plans, locks and request slots go on to their next owners at once. A generation in the commands' names
+//! tells late answers from others. How much can be left behind is limited; beyond that a plan waits.
+
+use crate::control::message::Message;
+use crate::control::record::MemberSet;
+use crate::inflight::{Progress, Work};
+use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX, LEFTOVERS_MAX, PINS_MAX};
+use crate::plan::Step;
+use crate::pool::Pool;
+use crate::ranges::{NONE, PartKind};
+use crate::request::{Failure, Operation};
+use crate::scratch::ScratchBlock;
+use crate::shard::{Engine, Output};
+use crate::token::GENERATIONS;
+use crate::units::{Buffer, MemberId, ShardId};
+use crate::world::Token;
+use alloc::vec::Vec;
+
+/// Commands that one plan left behind.
+#[derive(Debug)]
+struct Leftover {
+    /// How many have not come back.
+    commands: u16,
+    members: MemberSet,
+    scratch: Option<ScratchBlock>,
+    /// First of a chain of pins.
+    pins: u32,
+}
+
+/// Memory of a client that such commands may use.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    buffer: Buffer,
+    /// The shard whose client it is.
+    home: ShardId,
+    next: u32,
+}
+
+/// All of them. See the module's prose.
+#[derive(Debug)]
+pub(crate) struct Leftovers {
+    list: Pool<Leftover>,
+    /// Owner and place in the list of those that there are.
+    owners: Vec<(u64, u32)>,
+    pins: Pool<Pin>,
+    /// What plans will need that have given up commands and still run.
+    promised: Room,
+}
+
+/// Entries that a plan needs when it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Room {
+    leftovers: usize,
+    pins: usize,
+}
+
+impl Leftovers {
+    pub fn new() -> Leftovers {
+        let leftover = || Leftover {
+            commands: 0,
+            members: MemberSet::default(),
+            scratch: None,
+            pins: NONE,
+        };
+        let pin = Pin {
+            buffer: Buffer(0),
+            home: ShardId(0),
+            next: NONE,
+        };
+        Leftovers {
+            list: Pool::new(LEFTOVERS_MAX, leftover),
+            owners: Vec::with_capacity(LEFTOVERS_MAX),
+            pins: Pool::new(PINS_MAX, || pin),
+            promised: Room::default(),
+        }
+    }
+
+    /// Commands that have not come back, and who has them.
+    fn count(&self) -> (usize, MemberSet) {
+        let mut found = (0, MemberSet::default());
+        for &(_, at) in &self.owners {
+            found.0 += usize::from(self.list[at].commands);
+            found.1.0 |= self.list[at].members.0;
+        }
+        found
+    }
+
+    fn position(&self, owner: u64) -> Option<usize> {
+        self.owners.iter().position(|&(other, _)| other == owner)
+    }
+
+    /// Adds an entry, for which room was promised.
+    fn add(&mut self, owner: u64, leftover: Leftover) {
+        if let Some(at) = self.list.take() {
+            self.list[at] = leftover;
+            self.owners.push((owner, at));
+        }
+    }
+
+    /// Adds a command that has no memory to keep; false if too much is out already.
+    pub fn add_command(&mut self, name: Token, member: MemberId) -> bool {
+        let owner = name.owner();
+        if let Some(position) = self.position(owner) {
+            let leftover = &mut self.list[self.owners[position].1];
+            leftover.commands += 1;
+            leftover.members.insert(member);
+            return true;
+        }
+        let has_room = self.promised.leftovers < self.list.available();
+        if has_room {
+            let leftover = Leftover {
+                commands: 1,
+                members: [member].into_iter().collect(),
+                scratch: None,
+                pins: NONE,
+            };
+            self.add(owner, leftover);
+        }
+        has_room
+    }
+
+    /// The generation itself if no command still bears its `name`, else the next such one.
+    pub fn free_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
+        if self.position(name(generation).owner()).is_none() {
+            return generation;
+        }
+        self.next_generation(generation, name)
+    }
+
+    /// A generation whose `name` no command still bears. There are more generations than entries.
+    fn next_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
+        let mut next = generation;
+        loop {
+            next = (next + 1) % GENERATIONS;
+            if self.position(name(next).owner()).is_none() {
+                return next;
+            }
+        }
+    }
+
+    fn promise(&mut self, room: Room) -> bool {
+        let leftovers = self.promised.leftovers + room.leftovers;
+        let pins = self.promised.pins + room.pins;
+        let fits = leftovers <= self.list.available() && pins <= self.pins.available();
+        if fits {
+            self.promised = Room { leftovers, pins };
+        }
+        fits
+    }
+
+    fn take_back_promise(&mut self, room: Room) {
+        self.promised.leftovers -= room.leftovers;
+        self.promised.pins -= room.pins;
+    }
+}
+
+impl Engine {
+    /// Commands that failed members have not given back and that nobody waits for, and those members.
+    #[must_use]
+    pub fn left_behind(&self) -> (usize, MemberSet) {
+        let mut found = self.leftovers.count();
+        for index in 0..self.running.capacity() as u32 {
+            let running = &self.running[index];
+            found.0 += usize::from(running.left);
+            found.1.0 |= running.left_with.0;
+        }
+        found
+    }
+
+    /// Stops waiting for what failed members have held for too long. Called while no output is queued,
+    /// because an output may name a command that goes here.
+    pub(crate) fn abandon_overdue(&mut self) {
+        if !core::mem::take(&mut self.abandon_due) {
+            return;
+        }
+        let overdue = |member: &MemberId| {
+            let since = self.failed_since[member.0 as usize];
+            self.now.since(since) >= ABANDON_AFTER && self.in_flight[member.0 as usize] > 0
+        };
+        let members: MemberSet = self.failed.iter().filter(overdue).collect();
+        if members.is_empty() {
+            return;
+        }
+        for index in 0..self.running.capacity() as u32 {
+            if self.running[index].outstanding > 0 {
+                self.abandon_commands(index, members);
+            }
+        }
+        self.abandon_units(members);
+    }
+
+    fn abandon_commands(&mut self, index: u32, members: MemberSet) {
+        for at in 0..self.running[index].states.len() {
+            let running = &self.running[index];
+            let state = running.states[at];
+            let is_theirs = state.progress == Progress::Outstanding
+                && state.member != u8::MAX
+                && members.has(MemberId(state.member));
+            if !is_theirs {
+                continue;
+            }
+            if running.left == 0 && !self.promise_room(index) {
+                // Too much is out already: this one is waited for.
+                return;
+            }
+            let touches = self.touches_payload(index, &self.running[index].plan.steps()[at]);
+            let running = &mut self.running[index];
+            running.left += 1;
+            running.left_with.insert(MemberId(state.member));
+            running.payload_left |= touches;
+            running.outstanding -= 1;
+            self.in_flight[state.member as usize] -= 1;
+            self.stats.abandoned += 1;
+            self.step_lost(index, at, false);
+        }
+        if self.running[index].left > 0 && self.running[index].outstanding == 0 {
+            self.advance(index);
+        }
+    }
+
+    /// Makes sure of what a plan needs at most when it goes: an entry for its own commands, one for those of
+    /// the single request that it was, each with all the memory.
+    fn promise_room(&mut self, index: u32) -> bool {
+        let (mut pins, mut part) = (1, self.running[index].work.parts());
+        while part != NONE {
+            pins += 1;
+            part = self.ranges.parts[part].next;
+        }
+        let room = Room {
+            leftovers: 2,
+            pins: 2 * pins,
+        };
+        self.running[index].promised = room;
+        self.leftovers.promise(room)
+    }
+
+    /// Whether a step reads from or writes to memory of clients.
+    fn touches_payload(&self, index: u32, step: &Step) -> bool {
+        let running = &self.running[index];
+        running.plan.segments_of(step).any(|segment| {
+            let own = running
+                .scratch
+                .is_some_and(|block| block.holds(segment.buffer));
+            !own && !self.is_zeros(segment.buffer)
+        })
+    }
+
+    fn is_zeros(&self, buffer: Buffer) -> bool {
+        (self.zeros.0..self.zeros.0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
+    }
+
+    /// A command that was given up has come back while its plan is still there.
+    pub(crate) fn came_back_early(&mut self, index: u32) {
+        let running = &mut self.running[index];
+        debug_assert!(running.left > 0, "answered twice");
+        running.left -= 1;
+        self.stats.returned += 1;
+        if running.left == 0 {
+            running.payload_left = false;
+            running.left_with = MemberSet::default();
+            self.leftovers.take_back_promise(running.promised);
+        }
+    }
+
+    /// A plan goes, or is made anew, while commands of it are still out: they and their memory stay.
+    pub(crate) fn leave_behind(&mut self, index: u32) {
+        self.leftovers
+            .take_back_promise(self.running[index].promised);
+        let scratch = self.running[index].scratch.take();
+        if let Some(block) = scratch {
+            self.scratch.pin(block);
+        }
+        let single = core::mem::replace(&mut self.running[index].single, NONE);
+        let mut rest = self.running[index].left;
+        if single != NONE {
+            let (commands, generation) = self.singles[single].give_up();
+            let name = |generation| Token::of_single(single, generation, 0);
+            self.keep(index, name(generation), commands, None);
+            self.singles[single].generation = self.leftovers.next_generation(generation, name);
+            self.singles.give(single);
+            rest -= commands;
+        }
+        if rest > 0 {
+            let generation = self.running[index].generation;
+            let name = |generation| Token::new(index, generation, 0);
+            self.keep(index, name(generation), rest, scratch);
+            self.running[index].generation = self.leftovers.next_generation(generation, name);
+        }
+        let running = &mut self.running[index];
+        running.left = 0;
+        running.left_with = MemberSet::default();
+        running.payload_left = false;
+    }
+
+    fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
+        let running = &self.running[index];
+        let members = running.left_with;
+        let pins = if running.payload_left {
+            self.pin_payload(running.work)
+        } else {
+            NONE
+        };
+        let leftover = Leftover {
+            commands,
+            members,
+            scratch,
+            pins,
+        };
+        self.leftovers.add(name.owner(), leftover);
+    }
+
+    /// Pins all memory of clients that a plan's work uses; returns the chain of pins.
+    fn pin_payload(&mut self, work: Work) -> u32 {
+        if let Work::Direct { request } = work {
+            let asked = self.requests[request].request;
+            let has_payload = matches!(asked.operation, Operation::Read | Operation::Write);
+            return if has_payload {
+                self.pin(request, asked.buffer, NONE)
+            } else {
+                NONE
+            };
+        }
+        let (mut pins, mut at) = (NONE, work.parts());
+        while at != NONE {
+            let part = self.ranges.parts[at];
+            let has_payload = matches!(
+                part.kind,
+                PartKind::Write { .. } | PartKind::Reconstruct { .. }
+            );
+            if has_payload && part.request != NONE && !self.is_zeros(part.buffer) {
+                pins = self.pin(part.request, part.buffer, pins);
+            }
+            at = part.next;
+        }
+        pins
+    }
+
+    fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
+        let Some(at) = self.leftovers.pins.take() else {
+            return next;
+        };
+        let home = self.requests[request]
+            .origin
+            .map_or(self.id, |(shard, ..)| shard);
+        self.leftovers.pins[at] = Pin { buffer, home, next };
+        self.outputs.push_back(if home == self.id {
+            Output::Pin(buffer)
+        } else {
+            Output::Send(home, Message::Pin(buffer))
+        });
+        at
+    }
+
+    /// A command has come back whose plan is gone.
+    #[cold]
+    pub(crate) fn came_back_late(&mut self, token: Token) {
+        let Some(position) = self.leftovers.position(token.owner()) else {
+            debug_assert!(false, "{token:?} was never given out");
+            return;
+        };
+        let at = self.leftovers.owners[position].1;
+        self.stats.returned += 1;
+        self.leftovers.list[at].commands -= 1;
+        if self.leftovers.list[at].commands > 0 {
+            return;
+        }
+        if let Some(block) = self.leftovers.list[at].scratch.take() {
+            self.scratch.unpin(block);
+        }
+        let mut pin = self.leftovers.list[at].pins;
+        while pin != NONE {
+            let Pin { buffer, home, next } = self.leftovers.pins[pin];
+            self.outputs.push_back(if home == self.id {
+                Output::Release(buffer)
+            } else {
+                Output::Send(home, Message::Release(buffer))
+            });
+            self.leftovers.pins.give(pin);
+            pin = next;
+        }
+        self.leftovers.owners.swap_remove(position);
+        self.leftovers.list.give(at);
+    }
+
+    /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
+    pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
+        if !self.running[index].payload_left {
+            return false;
+        }
+        match self.running[index].work {
+            Work::Direct { request } => {
+                self.release(index);
+                self.piece_done(request, Err(Failure::BufferHeld));
+            }
+            Work::Reconstruct { part } => {
+                let request = self.ranges.parts[part].request;
+                self.requests[request]
+                    .failure
+                    .get_or_insert(Failure::BufferHeld);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            // These read into scratch memory only.
+            Work::Write { .. }
+            | Work::Background { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. } => {
+                return false;
+            }
+        }
+        true
+    }
+}
