@@ -3,8 +3,10 @@
 //! Every attachment has its own slot and its own entry in the ring's file table until its last I/O is
 //! answered, so that the rest of a half-done write can never reach the drive that replaced it.
 
+use super::RingWorld;
 use crate::drive::{Backing, Drive, IoPath};
 use crate::memory::Ram;
+use crate::port::Port;
 use crate::ring::Ring;
 use crate::transfer::Way;
 use engine::units::MemberId;
@@ -192,5 +194,29 @@ impl Attachments {
         self.slots[usize::from(index)]
             .as_mut()
             .expect("an attachment in use stays")
+    }
+}
+
+impl<P: Port> RingWorld<P> {
+    /// Serves `member` from `drive` from now on, instead of any drive before.
+    pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
+        self.finish_ram();
+        self.attachments.attach(member, drive, &mut self.ring);
+    }
+
+    /// Stops serving `member`.
+    pub fn detach(&mut self, member: MemberId) {
+        self.finish_ram();
+        self.attachments.detach(member, &mut self.ring);
+    }
+}
+
+impl<P: Port> Drop for RingWorld<P> {
+    fn drop(&mut self) {
+        // As long as a drive that hangs has commands, the kernel keeps the ring and every file in its table,
+        // beyond the end of the process. The other drives must be free for the next one.
+        for member in 0..=u8::MAX {
+            self.detach(MemberId(member));
+        }
     }
 }

@@ -22,7 +22,7 @@ pub use log::{HEADER_BYTES as LOG_HEADER_BYTES, LogEncoder};
 
 use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
 use crate::completion::CompletionMode;
-use crate::drive::{Backing, Drive};
+use crate::drive::Backing;
 use crate::held::{Answer, HeldAnswers};
 use crate::mailbox::{Mail, MailSender, Mailbox};
 use crate::port::Port;
@@ -174,18 +174,6 @@ impl<P: Port> RingWorld<P> {
     /// The port.
     pub fn port(&mut self) -> &mut P {
         &mut self.port
-    }
-
-    /// Serves `member` from `drive` from now on, instead of any drive before.
-    pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
-        self.finish_ram();
-        self.attachments.attach(member, drive, &mut self.ring);
-    }
-
-    /// Stops serving `member`.
-    pub fn detach(&mut self, member: MemberId) {
-        self.finish_ram();
-        self.attachments.detach(member, &mut self.ring);
     }
 
     fn open_letter(&mut self, mail: Mail, inputs: &mut Vec<Input>) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::drive::{Access, IoPath};
+use crate::drive::{Access, Drive, IoPath};
 use crate::ring::RingMode;
 use engine::plan::{Plan, Step, StepKind};
 use engine::policy::{ErrorClass, MemberError};

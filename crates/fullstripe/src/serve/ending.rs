@@ -1,6 +1,9 @@
-//! How a serving process is ended: the signals it hears, and what it removes when it goes.
+//! How a serving process is ended: the signals it hears, what it removes when it goes, and what it has to
+//! leave.
 
 use anyhow::{Context, Result};
+use engine::control::record::MemberSet;
+use engine::units::MemberId;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -48,19 +51,73 @@ impl Signals {
 
 /// Sockets in the file system, removed when this value goes.
 #[derive(Default)]
-pub(super) struct LeftBehind(Vec<PathBuf>);
+pub(super) struct Sockets(Vec<PathBuf>);
 
-impl LeftBehind {
+impl Sockets {
     /// Notes one that this process has made.
     pub(super) fn add(&mut self, path: Option<&Path>) {
         self.0.extend(path.map(Path::to_owned));
     }
 }
 
-impl Drop for LeftBehind {
+impl Drop for Sockets {
     fn drop(&mut self) {
         for path in &self.0 {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Commands that drives had not given back when the data threads ended.
+#[derive(Debug, Default)]
+pub struct LeftBehind {
+    commands: usize,
+    members: MemberSet,
+    names: Vec<String>,
+}
+
+impl LeftBehind {
+    /// Adds what one data thread has left.
+    pub(super) fn add(&mut self, (commands, members): (usize, MemberSet)) {
+        self.commands += commands;
+        self.members.0 |= members.0;
+    }
+
+    /// Looks up what people call the drives.
+    pub(super) fn name(&mut self, name_of: impl Fn(MemberId) -> Option<String>) {
+        self.names = self.members.iter().filter_map(name_of).collect();
+    }
+
+    /// One sentence, if there is anything to say.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        (self.commands > 0).then(|| {
+            format!(
+                "{} commands are still with {}; no process can use a drive before the kernel has its \
+                 commands back",
+                self.commands,
+                self.names.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_that_keep_commands_are_named() {
+        let mut left = LeftBehind::default();
+        assert_eq!(left.sentence(), None);
+        left.add((0, MemberSet(0)));
+        left.add((3, MemberSet(0b10)));
+        left.add((4, MemberSet(0b110)));
+        left.name(|member| Some(format!("d{}", member.0)));
+        assert_eq!(
+            left.sentence().unwrap(),
+            "7 commands are still with d1, d2; no process can use a drive before the kernel has its \
+             commands back"
+        );
     }
 }

@@ -29,7 +29,7 @@ use clap::Args;
 use drives::completion::CompletionMode;
 use drives::drive::Access;
 use drives::spec::parse_size;
-use ending::{LeftBehind, Signals};
+use ending::{LeftBehind, Signals, Sockets};
 use engine::shard::Options;
 use events::Told;
 use metadata::imsm::geometry::Level;
@@ -188,11 +188,11 @@ fn serve(
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &names, share)?;
     let signals = Signals::catch()?;
-    let mut left_behind = LeftBehind::default();
+    let mut sockets = Sockets::default();
     let mut listening: Vec<Listening> = Vec::new();
     for address in addresses {
         let one = nbd::listen(address, args.listen)?;
-        left_behind.add(one.path());
+        sockets.add(one.path());
         listening.push(one);
     }
     let uris = names
@@ -259,11 +259,14 @@ fn serve(
         say(&format_args!("{error:#}"));
     }
     let result = runtime.stop(STOP_WITHIN);
+    if let Some(sentence) = result.as_ref().ok().and_then(LeftBehind::sentence) {
+        say(&sentence);
+    }
     if let Some(hook) = &hook {
         hook.finish(STOP_WITHIN);
     }
     api.stop();
-    result.map(|()| ExitCode::SUCCESS)
+    result.map(|_| ExitCode::SUCCESS)
 }
 
 /// Prints an event for people on standard error, for programs on standard output.

@@ -1,6 +1,7 @@
 //! The running array: one thread per shard, a thread that hears events, a watch on idle drives
 //! ([`super::watch`]), and a handle through which the API orders things.
 
+use super::ending::LeftBehind;
 use super::events::{Names, NotDone, Told, tell, tell_notice};
 use super::memory::{Memory, MemoryShare};
 use super::snapshot::Snapshot;
@@ -17,7 +18,7 @@ use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
 use drives::world::{RingWorld, WorldOptions};
 use engine::control::message::{Command, Message, Refused};
-use engine::control::record::Record;
+use engine::control::record::{MemberSet, Record};
 use engine::event::Event;
 use engine::shard::{Engine, Options, Setup, Shard};
 use engine::stats::Stats;
@@ -80,7 +81,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The array and its threads.
 pub struct Runtime {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<Result<()>>>,
+    /// Each returns what drives have not given back.
+    threads: Vec<JoinHandle<Result<(usize, MemberSet)>>>,
 }
 
 /// Makes the port of a shard, on the shard's thread.
@@ -180,7 +182,7 @@ impl Runtime {
     ///
     /// # Errors
     /// A data thread has failed, or the array did not come to rest in time.
-    pub fn stop(self, within: Duration) -> Result<()> {
+    pub fn stop(self, within: Duration) -> Result<LeftBehind> {
         self.shared
             .command(Command::Stop)
             .map_err(|not_done| anyhow!("the array cannot be stopped: {not_done}"))?;
@@ -197,15 +199,18 @@ impl Runtime {
         self.join()
     }
 
-    fn join(self) -> Result<()> {
+    fn join(self) -> Result<LeftBehind> {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.mail.iter().for_each(MailSender::wake);
+        let mut left = LeftBehind::default();
         for thread in self.threads {
-            thread
-                .join()
-                .map_err(|_| anyhow!("a data thread panicked"))??;
+            let ended = thread.join();
+            left.add(ended.map_err(|_| anyhow!("a data thread panicked"))??);
         }
-        Ok(())
+        let facts = lock(&self.shared.facts);
+        left.name(|member| Some(facts.drives.get(usize::from(member.0))?.name.clone()));
+        drop(facts);
+        Ok(left)
     }
 }
 
@@ -347,7 +352,7 @@ fn run_shard<P: Port>(
     start: ShardStart<P>,
     shared: &Arc<Shared>,
     ready: &Sender<RingReport>,
-) -> Result<()> {
+) -> Result<(usize, MemberSet)> {
     // The kernel must not wait for this thread's I/O to get memory for this thread. Needs a privilege;
     // without it the array works all the same until memory is gone.
     let _ = rustix::process::configure_io_flusher_behavior(true);
@@ -404,7 +409,7 @@ fn run_shard<P: Port>(
             shared.publish(start.id, &shard.engine, now);
         }
     }
-    Ok(())
+    Ok(shard.engine.left_behind())
 }
 
 /// Hears events: answers commands, tells people, notices the end.
