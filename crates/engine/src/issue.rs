@@ -311,7 +311,8 @@ impl Engine {
             return true;
         }
         let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
-        if slots.0 | shadows.0 == 0 {
+        let unrecorded = volume.unrecorded;
+        if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;
         }
         let Some(plan_index) = self.running.take() else {
@@ -319,6 +320,8 @@ impl Engine {
         };
         self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
         crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots, shadows);
+        // A crash before their failure is on record would bring these members back, without what was flushed.
+        self.running[plan_index].missed = unrecorded;
         self.requests[index].outstanding += 1;
         self.start(plan_index);
         true

@@ -126,3 +126,48 @@ fn a_rebuild_that_gives_up_leaves_no_lock_behind() {
         }
     }
 }
+
+/// A crash before that would bring the member back as current, without what its cache held.
+#[test]
+fn a_flush_waits_for_the_failed_mark_of_members_that_cannot_do_theirs() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        for volatile in [true, false] {
+            let shape = geometry(level, members, 16 << 10, 24);
+            let mut record = record(shape, 0, None);
+            record
+                .members
+                .iter_mut()
+                .for_each(|member| member.volatile_cache = volatile);
+            let mut array = Array::new(record, 1, 3, Options::default());
+            array.write(0, 0, &[1; 4096]).unwrap();
+            array.shared.borrow_mut().disks[0].gone = true;
+            array.shared.borrow_mut().hold_persists = true;
+            // The loss is noticed by somebody who asks something else.
+            let all = shape.row_bytes().min(shape.size_bytes) as u32;
+            assert!(array.read(0, 0, all).is_ok());
+            let buffer = array.allocate(0);
+            let flush = array.submit(0, Operation::Flush, 0, 0, buffer);
+            array.wait_ms(200);
+            assert!(array.take_completion(flush).is_none(), "{level}: too early");
+            array.release_persists();
+            assert_eq!(array.finish(flush), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_flushed_on_a_volume_that_has_lost_too_much() {
+    for (level, members) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid5, 3)] {
+        let shape = geometry(level, members, 16 << 10, 24);
+        let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+        array.write(0, 0, &[1; 32 << 10]).unwrap();
+        for drive in 0..2 {
+            array.shared.borrow_mut().disks[drive].gone = true;
+            let _ = array.read(0, 0, 32 << 10);
+        }
+        let lost = Err(Failure::Unrecoverable { offset_bytes: 0 });
+        assert_eq!(flush(&mut array), lost, "{level}");
+        array.wait_ms(100);
+        assert_eq!(flush(&mut array), lost, "{level}");
+    }
+}
