@@ -1,0 +1,132 @@
+//! What drives answer to a log's units: done, failed, or nothing in time.
+//!
+//! A unit that its drive did not take holds up nobody: its plans go on, and their writes count as missed by
+//! that drive, whose failure is then on record before they are acknowledged.
+
+use super::{COPIES, Stage};
+use crate::control::record::MemberSet;
+use crate::inflight::Progress;
+use crate::limits::RETRIES_MAX;
+use crate::plan::StepKind;
+use crate::policy::{MemberError, Reaction, reaction};
+use crate::shard::{Engine, Output};
+use crate::units::MemberId;
+use crate::world::Token;
+
+impl Engine {
+    /// A drive has answered a unit's write.
+    pub(crate) fn log_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, copy) = (token.index() as usize, token.step());
+        let log = &self.logs[index];
+        if log.generation != token.generation() || !log.awaits(copy) {
+            return self.came_back_late(token);
+        }
+        let Some(member) = log.members[copy] else {
+            return;
+        };
+        self.in_flight[member.0 as usize] -= 1;
+        let mut lost = self.failed.has(member);
+        if let Err(error) = result {
+            self.stats.member_errors += 1;
+            let log = &mut self.logs[index];
+            let retry = reaction(error.class, false) == Reaction::Retry;
+            if retry && !lost && log.retries < RETRIES_MAX {
+                log.retries += 1;
+                let io = log.io(index, copy, member);
+                self.in_flight[member.0 as usize] += 1;
+                self.outputs.push_back(Output::Io(io));
+                return;
+            }
+            self.fail_member(member, error.class, error.errno);
+            lost = true;
+        }
+        self.unit_answered(index, copy, lost);
+    }
+
+    fn unit_answered(&mut self, index: usize, copy: usize, lost: bool) {
+        let log = &mut self.logs[index];
+        log.awaited &= !(1 << copy);
+        log.missed |= lost && copy == 0;
+        if let Stage::Writing(left) = log.stage {
+            log.stage = Stage::Writing(left - 1);
+            if left == 1 {
+                self.unit_written(index);
+            }
+        }
+    }
+
+    /// Asks for early answers to units that are with failed members or have been written for too long;
+    /// returns whose time is up.
+    pub(crate) fn overdue_units(&mut self) -> MemberSet {
+        let mut late = MemberSet::default();
+        for index in 0..self.logs.len() {
+            let log = &mut self.logs[index];
+            let is_late = self.now.since(log.since) >= self.options.member_deadline;
+            for copy in 0..COPIES {
+                let is_due = |member: &MemberId| is_late || self.failed.has(*member);
+                if let Some(member) = log.members[copy].filter(is_due)
+                    && log.awaits(copy)
+                    && log.cancelled >> copy & 1 == 0
+                {
+                    late.insert(member);
+                    log.cancelled |= 1 << copy;
+                    let token = log.name(index, copy);
+                    self.outputs.push_back(Output::Cancel(token));
+                }
+            }
+        }
+        late
+    }
+
+    /// Goes on without units that failed `members` do not give back. The drive only reads their memory, and
+    /// what it may yet write from it is a log that nobody replays.
+    pub(crate) fn abandon_units(&mut self, members: MemberSet) {
+        for index in 0..self.logs.len() {
+            for copy in 0..COPIES {
+                let log = &self.logs[index];
+                let member = log.members[copy].filter(|&member| members.has(member));
+                let Some(member) = member.filter(|_| log.awaits(copy)) else {
+                    continue;
+                };
+                if !self.leftovers.add_command(log.name(index, copy), member) {
+                    return;
+                }
+                self.in_flight[member.0 as usize] -= 1;
+                self.stats.abandoned += 1;
+                self.unit_answered(index, copy, true);
+            }
+        }
+    }
+
+    /// The unit is durable, or its drive has failed: its plans go on.
+    pub(super) fn unit_written(&mut self, index: usize) {
+        let log = &mut self.logs[index];
+        let (missed, member) = (log.missed, log.members[0]);
+        log.stage = Stage::Open(log.plans.len());
+        let plans = core::mem::take(&mut log.plans);
+        for &plan in &plans {
+            let running = &mut self.running[plan];
+            let mut answered = 0;
+            for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
+                if matches!(step.kind, StepKind::Log { .. })
+                    && state.progress == Progress::Outstanding
+                {
+                    answered += 1;
+                    state.progress = if missed {
+                        Progress::Missed
+                    } else {
+                        Progress::Done
+                    };
+                }
+            }
+            if let Some(member) = member.filter(|_| missed) {
+                running.missed.insert(member);
+            }
+            running.outstanding -= answered;
+            if running.outstanding == 0 {
+                self.advance(plan);
+            }
+        }
+        self.logs[index].plans = plans;
+    }
+}
