@@ -293,7 +293,7 @@ impl Engine {
         let first = self.running[index].next as usize;
         let stage = self.running[index].plan.steps()[first].stage;
         let generation = self.running[index].generation;
-        let mut at = first;
+        let (mut at, mut may_write) = (first, true);
         while let Some(step) = self.running[index].plan.steps().get(at) {
             if step.stage != stage {
                 break;
@@ -307,13 +307,16 @@ impl Engine {
                 self.outputs
                     .push_back(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
-                self.log_step(index, at);
+                may_write &= self.log_step(index, at);
             } else {
                 self.issue_io(index, at);
             }
             at += 1;
         }
         self.running[index].next = at as u16;
+        if !may_write {
+            self.running[index].write_nothing_more();
+        }
     }
 
     #[inline]

@@ -200,19 +200,20 @@ impl Engine {
         }
     }
 
-    /// A plan has come to its log step.
-    pub(crate) fn log_step(&mut self, index: u32, at: usize) {
+    /// A plan has come to its log step. Returns whether it may write when that is done.
+    pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.running[index];
         let volume = &self.volumes[running.volume as usize];
         let slot = running.plan.steps()[at].slot;
         let member = volume.member(slot, false);
         if member.is_none_or(|member| self.failed.has(member)) {
-            // Its drive failed after the plan was made: no parity that could be wrong is left.
+            // Its drive failed after the plan was made: no parity that could be wrong is left, unless that was
+            // one too many. Then the drive may come back with the parity as it is now.
             running.states[at].progress = Progress::Missed;
             member
                 .into_iter()
                 .for_each(|member| running.missed.insert(member));
-            return;
+            return !volume.is_lost();
         }
         running.states[at].progress = Progress::Outstanding;
         running.outstanding += 1;
@@ -221,6 +222,7 @@ impl Engine {
             self.logs[running.log as usize].waiting.push_back(index);
             self.logs_waiting += 1;
         }
+        true
     }
 
     /// Writes the units that can be written.
@@ -306,7 +308,7 @@ impl Engine {
     }
 
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
-    fn give_up_unlogged(&mut self, plan: u32) {
+    pub(super) fn give_up_unlogged(&mut self, plan: u32) {
         let running = &mut self.running[plan];
         let mut answered = 0;
         for (step, state) in running.plan.steps().iter().zip(&mut running.states) {

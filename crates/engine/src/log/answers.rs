@@ -1,7 +1,8 @@
 //! What drives answer to a log's units: done, failed, or nothing in time.
 //!
 //! A unit that its drive did not take holds up nobody: its plans go on, and their writes count as missed by
-//! that drive, whose failure is then on record before they are acknowledged.
+//! that drive, whose failure is then on record before they are acknowledged. Only if that was one drive too
+//! many they write nothing: its failure will not be on record, and it may come back.
 
 use super::{COPIES, Stage};
 use crate::control::record::MemberSet;
@@ -102,8 +103,16 @@ impl Engine {
     pub(super) fn unit_written(&mut self, index: usize) {
         let log = &mut self.logs[index];
         let (missed, member) = (log.missed, log.members[0]);
-        log.stage = Stage::Open(log.plans.len());
+        let volume = log.unit.volume.0;
         let plans = core::mem::take(&mut log.plans);
+        if missed && self.volumes[volume as usize].is_lost() {
+            // The drive may come back, with the parity as it is now.
+            log.stage = Stage::Kept;
+            plans.iter().for_each(|&plan| self.give_up_unlogged(plan));
+            self.logs[index].plans = plans;
+            return;
+        }
+        log.stage = Stage::Open(plans.len());
         for &plan in &plans {
             let running = &mut self.running[plan];
             let mut answered = 0;

@@ -17,6 +17,8 @@ struct Flying {
 pub struct Client {
     pub model: Vec<u8>,
     flying: Vec<Flying>,
+    /// Writes that were answered with an error, once that is allowed.
+    failed: Option<Vec<Flying>>,
     pub random: Random,
 }
 
@@ -25,6 +27,7 @@ impl Client {
         Client {
             model: vec![0; size as usize],
             flying: Vec::new(),
+            failed: None,
             random: Random(seed),
         }
     }
@@ -35,6 +38,16 @@ impl Client {
         }
         array.turn();
         self.reap(array);
+    }
+
+    /// From now on requests may be answered with errors.
+    pub fn allow_errors(&mut self) {
+        self.failed.get_or_insert_default();
+    }
+
+    /// Requests that were answered with errors, reads not counted.
+    pub fn failed_writes(&self) -> usize {
+        self.failed.as_ref().map_or(0, Vec::len)
     }
 
     fn submit(&mut self, array: &mut Array) {
@@ -51,7 +64,8 @@ impl Client {
             let end = flying.offset + flying.bytes.len() as u64;
             flying.offset < range.end && range.start < end
         };
-        if self.flying.iter().any(overlaps) {
+        let failed = self.failed.iter().flatten();
+        if self.flying.iter().chain(failed).any(overlaps) {
             return;
         }
         let shard = self.random.below(array.shards.len() as u64) as usize;
@@ -99,6 +113,14 @@ impl Client {
                 continue;
             };
             let flying = self.flying.swap_remove(at);
+            if result.is_err()
+                && let Some(failed) = &mut self.failed
+            {
+                if flying.operation != Operation::Read {
+                    failed.push(flying);
+                }
+                continue;
+            }
             assert_eq!(
                 result,
                 Ok(()),
@@ -128,7 +150,7 @@ impl Client {
 
     /// What may or may not have reached the drives: offset and bytes.
     pub fn writes_in_flight(&self) -> Vec<(u64, &[u8])> {
-        let writes = self.flying.iter();
+        let writes = self.flying.iter().chain(self.failed.iter().flatten());
         writes
             .filter(|flying| flying.operation != Operation::Read)
             .map(|flying| (flying.offset, &flying.bytes[..]))

@@ -49,6 +49,8 @@ pub struct Disk {
     pub gone: bool,
     /// Flushes answer EIO.
     pub flushes_fail: bool,
+    /// Writes answer EIO.
+    pub writes_fail: bool,
     /// Reads that touch these ranges answer EIO until they are written.
     pub bad: Vec<(u64, u64)>,
     /// I/O is taken and not answered.
@@ -68,6 +70,7 @@ impl Disk {
             bytes: vec![0; size_bytes as usize],
             gone: false,
             flushes_fail: false,
+            writes_fail: false,
             bad: Vec::new(),
             hung: false,
             deaf: false,
@@ -243,6 +246,11 @@ impl MemoryWorld {
                     at += count;
                 }
                 assert_eq!(at as u64, from + length);
+            }
+            StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard
+                if disk.writes_fail =>
+            {
+                return Err(MemberError::from_errno(5));
             }
             StepKind::Write { .. } => {
                 let mut at = from as usize;
