@@ -3,6 +3,7 @@
 //! Which copy of the record is the truth, who is evicted and why, how each volume would be started, and
 //! which option would start one that is refused. Nothing is written.
 
+use super::conflicts;
 use super::describe::{self, ContainerReport, Report, text};
 use super::exit_codes::{DEGRADED, REFUSED, refused};
 use super::open::to_look;
@@ -66,6 +67,7 @@ fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
     } else {
         print_text(&text::of_report(&report))?;
     }
+    conflicts::refuse(&drives)?;
     let names = || args.drives.join(", ");
     match &report.containers[..] {
         [] if report.damaged.is_empty() => {

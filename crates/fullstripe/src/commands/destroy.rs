@@ -5,6 +5,7 @@
 
 use super::backup::Backup;
 use super::backup::place::keep;
+use super::conflicts;
 use super::exit_codes::refused;
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, print_json, print_text, size};
@@ -76,6 +77,9 @@ pub fn run(args: &DestroyArgs) -> Result<ExitCode> {
 
 fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
+    if !args.force {
+        conflicts::refuse(&drives)?;
+    }
     let (task, what) = plan(args, &drives)?;
     let changed = match &task {
         Task::Rewrite { drives, .. } | Task::Erase { drives } => drives,

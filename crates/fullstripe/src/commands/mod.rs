@@ -4,13 +4,15 @@
 //! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
 //! back), [`write_hole`] (a RAID 5's protection), [`destroy`].
 //!
-//! The rules that all of them keep: what a command would destroy is looked for first ([`foreign`]) and
-//! named; it goes only by `--force` or `--yes`; and before a byte of existing metadata changes, what was
-//! there lies in a file ([`backup`]) whose path is printed. [`exit_codes`] says how commands end,
-//! [`words`] how sizes and states are written, [`describe`] what is told of a container.
+//! The rules that all of them keep: drives that somebody else uses or claims ([`conflicts`]) are left alone;
+//! what a command would destroy is looked for first ([`foreign`]) and named; it goes only by `--force` or
+//! `--yes`; and before a byte of existing metadata changes, what was there lies in a file ([`backup`])
+//! whose path is printed. [`exit_codes`] says how commands end, [`words`] how sizes and states are
+//! written, [`describe`] what is told of a container.
 
 pub mod assemble;
 pub mod backup;
+pub mod conflicts;
 pub mod create;
 pub mod describe;
 pub mod destroy;

@@ -5,6 +5,7 @@
 
 use super::backup::Backup;
 use super::backup::place::keep;
+use super::conflicts;
 use super::exit_codes::refused;
 use super::open::for_change;
 use super::words::{print_json, print_text};
@@ -118,6 +119,7 @@ pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
 
 fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
+    conflicts::refuse(&drives)?;
     let assembly = find(args, &drives)?;
     let at = index(&assembly.mpb, &args.name).unwrap_or_default();
     require_switchable(&assembly, at)?;

@@ -18,16 +18,16 @@ mod watch;
 use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
+use crate::commands::conflicts;
 use crate::commands::exit_codes;
+use crate::commands::open::for_change;
 use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
-use crate::container::probe::probe_all;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
-use drives::drive::Access;
 use drives::spec::parse_size;
 use ending::{LeftBehind, Signals, Sockets};
 use engine::shard::Options;
@@ -122,7 +122,8 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
         accept_write_hole: args.accept_write_hole,
         accept_unsynced: args.accept_unsynced,
     };
-    let mut drives = probe_all(&args.drives, Access::Exclusive)?;
+    let mut drives = for_change(&args.drives)?;
+    conflicts::refuse(&drives)?;
     if let Some(level) = args.scratch {
         scratch::make(level, &mut drives)?;
     }

@@ -160,6 +160,80 @@ fn an_unknown_attribute_starts_nothing() {
     );
 }
 
+/// Entries that mdadm made: blocks that hold something else than the volume's data.
+#[test]
+fn a_bad_block_log_starts_nothing() {
+    let rig = Rig::with_array("vol --level 5", 3);
+    for name in ["d0", "d1", "d2"] {
+        rig.change_record(name, |record| record.add_bad_blocks(1, 4096, 8).unwrap());
+    }
+    let container = assembled(&rig, &names(3), 4);
+    let reason = container["volumes"][0]["start"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("bad block log says that sectors of slot 1"),
+        "{reason}"
+    );
+    for more in ["", " --read-only", " --degraded"] {
+        let line = format!("serve --socket api --nbd unix:nbd{more} {}", names(3));
+        rig.refused(
+            &line,
+            4,
+            "volume vol is not started: the bad block log",
+            &["d0", "d1", "d2"],
+        );
+    }
+    // Without the member it is another matter.
+    assembled(&rig, "--degraded d0 d2", 3);
+}
+
+#[test]
+fn other_raid_metadata_beside_the_arrays_is_nobodys_to_choose() {
+    let magic: &[u8] = &[0xFC, 0x4E, 0x2B, 0xA9];
+    let md_1 = [magic, &[1, 0, 0, 0]].concat();
+    let ddf: &[u8] = &[0xDE, 0x11, 0xDE, 0x11];
+    for (what, at, mark) in [
+        ("DDF RAID metadata", DRIVE_BYTES - 512, ddf),
+        (
+            "a Linux md superblock (version 0.90)",
+            DRIVE_BYTES - (64 << 10),
+            magic,
+        ),
+        (
+            "a Linux md superblock (version 1.0)",
+            DRIVE_BYTES - 8192,
+            &md_1,
+        ),
+    ] {
+        let rig = Rig::with_array("vol --level 5 --size 8m", 3);
+        rig.put("d1", at, mark);
+        let wanted =
+            format!("d1 is in an array, but also holds {what} behind its data, at byte {at}; ");
+        for line in [
+            "assemble d0 d1 d2",
+            "serve --socket api --nbd unix:nbd d0 d1 d2",
+            "write-hole vol off d0 d1 d2",
+            "create more --level 0 d0 d1 d2",
+            "destroy vol --yes d0 d1 d2",
+        ] {
+            let outcome = rig.run(line);
+            assert_eq!(outcome.code, 4, "{line}: {outcome:?}");
+            assert!(outcome.stderr.contains(&wanted), "{line}: {outcome:?}");
+            let first = outcome.stderr.lines().count();
+            assert_eq!(first, 1, "{line}: {outcome:?}");
+        }
+        rig.done("destroy vol --yes --force d0 d1 d2");
+    }
+    // Inside of the array's extents it is its user's, whatever it is.
+    let rig = Rig::with_array("vol --level 1", 2);
+    for name in ["d0", "d1"] {
+        rig.put(name, 4096, &md_1);
+        rig.put(name, 512, b"LABELONE");
+        rig.put(name, 512 + 24, b"LVM2 001");
+    }
+    assembled(&rig, &names(2), 0);
+    rig.done("destroy vol --yes d0 d1");
+}
+
 #[test]
 fn a_truncated_member_is_named() {
     let rig = Rig::with_array("vol --level 5", 3);

@@ -64,6 +64,22 @@ fn a_file_behind_a_loop_device_is_left_alone() {
 }
 
 #[test]
+fn an_array_behind_a_loop_device_is_not_served_or_changed() {
+    let rig = Rig::with_array("vol --level 1", 2);
+    let Some(device) = Loop::over(&rig.path("d1")) else {
+        return;
+    };
+    let wanted = format!("d1 is in use by loop device {}", device.device);
+    for line in [
+        "serve --socket api --nbd unix:nbd d0 d1",
+        "serve --read-only --socket api --nbd unix:nbd d0 d1",
+        "destroy vol --yes d0 d1",
+    ] {
+        rig.refused(line, 4, &wanted, &["d0", "d1"]);
+    }
+}
+
+#[test]
 fn a_mounted_device_is_left_alone_whatever_is_forced() {
     let rig = Rig::with_drives(2);
     let (Some(mkfs), Some(mount), Some(umount)) =

@@ -93,7 +93,9 @@ impl Rig {
     /// Runs the binary with the words of `line`, in the folder.
     pub fn run(&self, line: &str) -> Outcome {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let output = Command::new(env!("CARGO_BIN_EXE_fullstripe"))
+        // No command takes long; `serve` would not end if it were not refused.
+        let output = Command::new("timeout")
+            .args(["60", env!("CARGO_BIN_EXE_fullstripe")])
             .args(words)
             .current_dir(self.folder.path())
             .env("XDG_STATE_HOME", self.path("state"))

@@ -11,6 +11,7 @@ mod zero;
 
 use super::backup::place::keep;
 use super::backup::{Backup, shadow_place};
+use super::conflicts;
 use super::foreign::{Ends, Finding};
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
@@ -82,7 +83,10 @@ fn create(args: &CreateArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
     require_lasting(&drives)?;
     let created = match whole_container(&drives) {
-        Some(assembly) => add_volume(args, spec, &drives, &assembly)?,
+        Some(assembly) => {
+            conflicts::refuse(&drives)?;
+            add_volume(args, spec, &drives, &assembly)?
+        }
         None => new_container(args, spec, &drives)?,
     };
     let summary = summary::of(&created, &drives, &args.drives);

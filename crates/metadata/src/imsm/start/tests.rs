@@ -176,6 +176,48 @@ fn a_reshape_is_refused_by_name() {
 }
 
 #[test]
+fn members_with_bad_blocks_are_not_believed() {
+    for mpb in [
+        golden::raid0(),
+        golden::raid1(),
+        golden::raid10(),
+        golden::raid5(),
+    ] {
+        let extent = mpb.volumes[0].extent();
+        let bad = |row: usize, sector: u64| {
+            with(mpb.clone(), |mpb| {
+                mpb.add_bad_blocks(row, sector, 8).unwrap()
+            })
+        };
+        let slot_of = |row: usize| {
+            let order = &mpb.volumes[0].map.order;
+            order
+                .iter()
+                .position(|entry| entry.disk_index as usize == row)
+                .unwrap()
+        };
+        for sector in [extent.start, extent.end - 1] {
+            let reason = RefusedReason::BadBlocks {
+                slots: vec![slot_of(1)],
+            };
+            assert_eq!(mode(&bad(1, sector)), refused(reason, None));
+        }
+        // Behind the data there is none to be wrong.
+        assert_eq!(mode(&bad(1, extent.end)), mode(&mpb));
+    }
+    // A member that is lost anyway is not read.
+    let lost = without_slot(golden::raid1(), 1);
+    let row = lost.volumes[0].map.order[1].disk_index as usize;
+    let both = with(lost.clone(), |mpb| mpb.add_bad_blocks(row, 0, 8).unwrap());
+    assert_eq!(mode(&both), mode(&lost));
+    let sentence = RefusedReason::BadBlocks { slots: vec![0, 2] }.to_string();
+    assert!(
+        sentence.contains("sectors of slot 0, 2 do not hold its data"),
+        "{sentence}"
+    );
+}
+
+#[test]
 fn a_dirty_volume_is_synchronised_from_the_start() {
     for mpb in [golden::raid1(), golden::raid10(), golden::raid5()] {
         let expected = read_write(SyncWork::Resync { from_sector: 0 }, vec![]);
