@@ -8,3 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod nbd;
+
+/// Tests of limits look at how often a shard takes memory.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: drives::counting::CountingAllocator = drives::counting::CountingAllocator;

@@ -5,6 +5,7 @@
 //! - `batches`: many requests and replies at once.
 //! - `hanging`: drives that hang, and what clients notice of that.
 //! - `service`: what well-behaved clients see. `hostile`: what the others see, and cause.
+//! - `limits`: a hundred times more of everything than fits.
 //! - `stopping`: the end. `tools`: other people's clients. `chaos`: all of it at random.
 
 mod batches;
@@ -12,6 +13,7 @@ mod chaos;
 mod client;
 mod hanging;
 mod hostile;
+mod limits;
 mod rig;
 mod service;
 mod stopping;

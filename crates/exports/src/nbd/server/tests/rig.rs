@@ -66,6 +66,8 @@ impl Default for Plan {
 pub struct Report {
     pub stats: NbdStats,
     pub available_bytes: u64,
+    /// How often its thread has taken memory from the allocator.
+    pub allocations: u64,
     /// Turns of the shard's loop.
     pub turns: u64,
 }
@@ -243,6 +245,7 @@ impl Seat {
             *report = Report {
                 stats: port.stats(),
                 available_bytes: port.shared.memory.available_bytes(),
+                allocations: drives::counting::allocations(),
                 turns: report.turns + 1,
             };
         }
