@@ -103,14 +103,14 @@ impl<'a> Starting<'a> {
     #[track_caller]
     pub fn refused(mut self, words: &str) -> Said {
         let said = run(&mut self.command, 40).refused(words);
-        let sentences = said
-            .err
-            .lines()
-            .filter(|line| line.starts_with("fullstripe: "))
-            .count();
-        assert_eq!(
-            sentences,
-            said.err.lines().count(),
+        let mut lines: Vec<&str> = said.err.lines().collect();
+        // It is asked for JSON: the reason is an object, what it noted before that are sentences.
+        let error: Value = serde_json::from_str(lines.pop().unwrap_or_default())
+            .unwrap_or_else(|error| panic!("{error}: {said}"));
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(words), "no word of \"{words}\": {said}");
+        assert!(
+            lines.iter().all(|line| line.starts_with("fullstripe: ")),
             "only whole sentences: {said}"
         );
         said

@@ -2,6 +2,7 @@
 
 use crate::api::tests::Served;
 use crate::client::{ClientCommand, run};
+use crate::commands::exit_codes::Refused;
 use clap::Parser;
 use metadata::imsm::Level;
 use std::process::ExitCode;
@@ -44,8 +45,8 @@ fn a_drive_is_failed_removed_and_replaced_by_hand() {
     }
     succeeds(&served, "fail M1");
     assert_eq!(served.volume().state, "degraded");
-    let refused = command(&served, "fail M2 --json").unwrap();
-    assert_eq!(refused, ExitCode::from(4));
+    let refused = command(&served, "fail M2 --json").unwrap_err();
+    assert!(refused.is::<Refused>(), "{refused:#}");
     let none = fails(&served, "rebuild v --wait");
     let wanted =
         "volume v is degraded, and there is no spare; `fullstripe add-spare DRIVE` adds one";
