@@ -115,4 +115,40 @@ pub(crate) mod tests {
         );
         assert!(log.since(u64::MAX, KEPT_MAX).events.is_empty());
     }
+
+    #[test]
+    fn a_hundred_times_more_events_than_are_kept_cost_no_memory() {
+        const EVENTS: u64 = 100 * KEPT_MAX as u64;
+        let log = EventLog::new();
+        let room = || lock(&log.0.kept).capacity();
+        let before = room();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut since, mut heard, mut missed) = (0, 0, 0);
+                while since < EVENTS {
+                    let events = log.since(since, 100);
+                    assert!(events.events.len() <= 100);
+                    missed += events.forgotten;
+                    let mut next = since + events.forgotten;
+                    for NumberedEvent { number, event } in events.events {
+                        next += 1;
+                        assert_eq!((number, event.text), (next, format!("event {next}")));
+                        heard += 1;
+                    }
+                    since = next;
+                }
+                (heard, missed)
+            });
+            (1..=EVENTS).for_each(|number| log.add(event(&format!("event {number}"))));
+            let (heard, missed) = reader.join().unwrap();
+            assert_eq!(heard + missed, EVENTS);
+        });
+        let all = log.since(0, usize::MAX);
+        assert_eq!(
+            (all.newest, all.forgotten),
+            (EVENTS, EVENTS - KEPT_MAX as u64)
+        );
+        assert_eq!(all.events.len(), KEPT_MAX);
+        assert_eq!(room(), before);
+    }
 }

@@ -239,17 +239,42 @@ mod tests {
     }
 
     #[test]
-    fn events_beyond_the_queue_are_dropped_at_once() {
-        let hook = Hook::with_limit("sleep 60".to_owned(), Duration::from_millis(1)).unwrap();
+    fn a_hundred_times_more_events_than_the_queue_holds_are_dropped_at_once_and_counted() {
+        const WAITING: u64 = QUEUE_MAX as u64;
+        const EVENTS: u64 = 100 * WAITING;
+        let folder = tempfile::tempdir().unwrap();
+        let (gate, out) = (folder.path().join("gate"), folder.path().join("out"));
+        let command = format!(
+            "while [ ! -e {} ]; do sleep 0.05; done; echo $FULLSTRIPE_TEXT >> {}",
+            gate.display(),
+            out.display()
+        );
+        let hook = Hook::new(command).unwrap();
         let begin = Instant::now();
-        let many = 10_000;
-        (0..many).for_each(|_| hook.tell(&event("many")));
-        assert!(begin.elapsed() < Duration::from_secs(5));
-        assert!(hook.counts().dropped > 0);
+        hook.tell(&event("0"));
+        while hook.counts().calls == 0 {
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "it does not begin"
+            );
+            std::thread::sleep(LOOK_EVERY_MIN);
+        }
+        (1..=EVENTS).for_each(|number| hook.tell(&event(&number.to_string())));
+        assert!(begin.elapsed() < CALL_MAX / 2, "it waits for the command");
+        let mut expected = Counts {
+            calls: 1,
+            failures: 0,
+            dropped: EVENTS - WAITING,
+        };
+        assert_eq!(hook.counts(), expected);
+        std::fs::write(gate, "").unwrap();
         assert!(hook.finish(Duration::from_secs(60)));
-        let counts = hook.counts();
-        assert_eq!(counts.calls + counts.dropped, many);
+        expected.calls += WAITING;
+        assert_eq!(hook.counts(), expected);
+        let text = std::fs::read_to_string(out).unwrap();
+        let called: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(called, (0..=WAITING).collect::<Vec<_>>());
         hook.tell(&event("late"));
-        assert_eq!(hook.counts().dropped, counts.dropped + 1);
+        assert_eq!(hook.counts().dropped, expected.dropped + 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The command line, a web console and monitoring all come through here. [`socket_path`] says where
 //! the socket lies and [`socket`] claims it: one process answers on a path, and only its owner may
-//! ask. An [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for
+//! ask, so many at once as [`connections`] says. An [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for
 //! the router as for the description at `/v1/openapi.json`. Questions are answered from the
 //! published status ([`queries`], [`metrics`], [`stream`]); orders ([`orders`], [`spare`]) go to
 //! the controller and come back when the published status shows them, so that who orders and then
@@ -14,6 +14,7 @@
 //! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each;
 //! [`letting_go`] releases drives that have left the array.
 
+mod connections;
 mod errors;
 pub mod event_log;
 pub mod hook;
@@ -38,6 +39,7 @@ pub use spare::Spares;
 
 use crate::serve::runtime::Shared;
 use anyhow::{Context, Result, anyhow};
+use connections::{CONNECTIONS_MAX, Limited};
 use socket::ClaimedSocket;
 use socket_path::SocketPath;
 use state::App;
@@ -45,7 +47,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// Calls that block at the same time; more wait in line.
 const BLOCKING_CALLS_MAX: usize = 8;
@@ -74,6 +76,9 @@ pub struct ApiOptions {
 pub struct ApiServer {
     /// Removes the socket's file when it goes.
     _socket: ClaimedSocket,
+    /// Connections that there may be beside those that there are.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests to look at"))]
+    free_connections: Arc<Semaphore>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,12 +98,15 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         hook: options.hook,
         stopping: stopping.clone(),
     });
+    let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let free = free_connections.clone();
     let (ready, started) = sync_channel(1);
     let thread = std::thread::Builder::new()
         .name("api".to_owned())
-        .spawn(move || run(listener, app, stopping, &ready))?;
+        .spawn(move || run((listener, free), app, stopping, &ready))?;
     let server = ApiServer {
         _socket: socket,
+        free_connections,
         stop,
         thread: Some(thread),
     };
@@ -128,7 +136,7 @@ impl Drop for ApiServer {
 
 /// The body of the thread.
 fn run(
-    listener: std::os::unix::net::UnixListener,
+    (listener, free): (std::os::unix::net::UnixListener, Arc<Semaphore>),
     app: Arc<App>,
     stopping: watch::Receiver<bool>,
     ready: &std::sync::mpsc::SyncSender<std::io::Result<()>>,
@@ -144,7 +152,7 @@ fn run(
     };
     runtime.block_on(async {
         let listener = match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => listener,
+            Ok(listener) => Limited { listener, free },
             Err(error) => return drop(ready.send(Err(error))),
         };
         let _ = ready.send(Ok(()));

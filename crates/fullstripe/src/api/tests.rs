@@ -3,6 +3,7 @@
 mod description;
 mod garbage;
 mod life;
+mod limits;
 mod listening;
 mod refusals;
 mod work;
