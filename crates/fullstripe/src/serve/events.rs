@@ -220,6 +220,15 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
     told
 }
 
+/// Says that reports of blocks came faster than they could be told.
+#[must_use]
+pub fn tell_left_out(count: u64) -> Told {
+    let mut told = Told::now();
+    let text = format!("{count} reports of single blocks were left out, there were too many");
+    told.set("reports-left-out", text, true);
+    told
+}
+
 impl Told {
     fn now() -> Told {
         Told {

@@ -5,10 +5,12 @@
 //! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
 //! it: clients first, then the volumes are flushed and marked clean.
 
+mod announcer;
 mod ending;
 pub mod events;
 mod memory;
 pub mod nbd;
+mod news;
 pub mod runtime;
 mod scratch;
 mod snapshot;
@@ -25,6 +27,7 @@ use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
 
+use announcer::Announcer;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
@@ -45,6 +48,8 @@ use std::time::Duration;
 
 /// How long a graceful end may take.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
+/// How long the end waits for who reads what the process says.
+const PRINT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
 #[derive(Args, Debug)]
@@ -112,10 +117,6 @@ pub struct ServeArgs {
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
-    start(args)
-}
-
-fn start(args: &ServeArgs) -> Result<ExitCode> {
     let options = run_options(args)?;
     let start = StartOptions {
         degraded: args.degraded,
@@ -135,7 +136,8 @@ fn start(args: &ServeArgs) -> Result<ExitCode> {
         .flat_map(|probed| probed.drive.notes())
         .chain(&container.notes)
     {
-        say(&note);
+        // That nobody listens there must not end the array.
+        let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
     serve(args, options, container, &addresses(args))
 }
@@ -209,13 +211,15 @@ fn serve(
         .map(Hook::new)
         .transpose()?
         .map(Arc::new);
+    let announcer = Arc::new(Announcer::start(std::io::stdout(), std::io::stderr())?);
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
+    let say = announcer.clone();
     let runtime = Runtime::start(
         container,
         options,
-        nbd::ports(exports, peers.clone()),
+        nbd::ports(exports, peers.clone(), announcer.clone()),
         move |event| {
-            announce(&event, json);
+            announce(&say, &event, json);
             if let Some(hook) = &calls {
                 hook.tell(&event);
             }
@@ -253,40 +257,35 @@ fn serve(
             .map_err(|error| anyhow!("--spare {drive}: {error}"))?;
     }
     nbd::start_listening(&shared, listening);
-    ready(&shared, json)?;
+    ready(&announcer, &shared, json)?;
     signals.wait_for_end(stopped);
-    say(&"stopping");
+    announcer.say(&"stopping");
     if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
-        say(&format_args!("{error:#}"));
+        announcer.say(&format_args!("{error:#}"));
     }
     let result = runtime.stop(STOP_WITHIN);
     if let Some(sentence) = result.as_ref().ok().and_then(LeftBehind::sentence) {
-        say(&sentence);
+        announcer.say(&sentence);
     }
     if let Some(hook) = &hook {
         hook.finish(STOP_WITHIN);
     }
     api.stop();
+    announcer.finish(PRINT_WITHIN);
     result.map(|_| ExitCode::SUCCESS)
 }
 
 /// Prints an event for people on standard error, for programs on standard output.
-fn announce(event: &Told, json: bool) {
+fn announce(announcer: &Announcer, event: &Told, json: bool) {
     if json {
-        let line = serde_json::to_string(event).unwrap_or_default();
-        let _ = writeln!(std::io::stdout(), "{line}");
+        announcer.print(serde_json::to_string(event).unwrap_or_default() + "\n");
     } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
-        say(&event.text);
+        announcer.say(&event.text);
     }
 }
 
-/// Tells people on standard error. That nobody listens there must not end the array.
-fn say(text: &dyn std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "fullstripe: {text}");
-}
-
 /// Says that the array can be used.
-fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
+fn ready(announcer: &Announcer, shared: &runtime::Shared, json: bool) -> Result<()> {
     let mut status: Arc<Status> = shared.status();
     for _ in 0..500 {
         if !status.exports.is_empty() {
@@ -300,9 +299,7 @@ fn ready(shared: &runtime::Shared, json: bool) -> Result<()> {
     } else {
         in_words(&status)
     };
-    // Who started it may not listen any more; the array is served all the same.
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    announcer.print(text);
     Ok(())
 }
 

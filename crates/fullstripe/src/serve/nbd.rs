@@ -1,5 +1,6 @@
 //! Offering the volumes over NBD: where to listen, what the exports promise, and one port per shard.
 
+use super::announcer::Announcer;
 use super::runtime::{MakePort, Shared, lock};
 use anyhow::{Context, Result, bail};
 use drives::mailbox::MailSender;
@@ -190,13 +191,17 @@ pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<
 /// A factory of ports for [`super::runtime::Runtime::start`]. Listeners are given to shard 0's port later,
 /// by [`start_listening`].
 #[must_use]
-pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePort<NbdPort> {
+pub(super) fn ports(
+    exports: ExportList,
+    peers: Arc<Mutex<Vec<MailSender>>>,
+    announcer: Arc<Announcer>,
+) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
         let volumes = (0..exports.as_slice().len())
             .map(|at| VolumeId(at as u8))
             .collect();
-        let peers = peers.clone();
+        let (peers, announcer) = (peers.clone(), announcer.clone());
         // The mailboxes of all shards are known only once all of them exist.
         let mut route = None;
         let port = NbdPort::new(NbdPortOptions {
@@ -209,7 +214,7 @@ pub fn ports(exports: ExportList, peers: Arc<Mutex<Vec<MailSender>>>) -> MakePor
                     socket,
                 )
             }),
-            on_problem: Box::new(|problem| super::say(&problem)),
+            on_problem: Box::new(move |problem| announcer.say(problem)),
             limits: NbdLimits::default(),
         })?;
         Ok(port)

@@ -2,11 +2,12 @@
 //! ([`super::watch`]), and a handle through which the API orders things.
 
 use super::ending::LeftBehind;
-use super::events::{Names, NotDone, Told, tell, tell_notice};
+use super::events::{Names, NotDone, Told, tell, tell_left_out, tell_notice};
 use super::memory::{Memory, MemoryShare};
+use super::news::{News, NewsReceiver, NewsSender, news};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
-use super::watch::{self, Notice};
+use super::watch;
 use crate::container::Container;
 use crate::container::persist::{Identity, Persister};
 use anyhow::{Context, Result, anyhow, bail};
@@ -27,7 +28,7 @@ use engine::world::World;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,14 +50,6 @@ pub struct RunOptions {
 const SNAPSHOT_EVERY: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 /// Longest wait for the answer to a command.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-
-/// What the listener hears.
-enum News {
-    /// From the engine.
-    Engine(Event),
-    /// From the watch.
-    Watch(MemberId, Notice),
-}
 
 /// What the threads share.
 pub struct Shared {
@@ -89,7 +82,7 @@ pub struct Runtime {
 pub type MakePort<P> = Arc<dyn Fn(ShardId, Pool) -> Result<P> + Send + Sync>;
 
 impl Runtime {
-    /// Starts serving `container`; `told` hears every event.
+    /// Starts serving `container`; `told` hears every event and must not block.
     ///
     /// # Errors
     /// No memory, no io_uring, or a thread that cannot be started.
@@ -133,7 +126,7 @@ impl Runtime {
             stopped: AtomicBool::new(false),
         });
         let memory = Memory::new(&container.record, options)?;
-        let (events, heard) = channel();
+        let (events, heard) = news();
         let mut threads = Vec::new();
         let (ready, started) = channel();
         for (at, mailbox) in mailboxes.into_iter().enumerate() {
@@ -154,7 +147,7 @@ impl Runtime {
         drop(ready);
         spawn_listener(shared.clone(), heard, told)?;
         watch::start(shared.clone(), move |member, notice| {
-            let _ = events.send(News::Watch(member, notice));
+            events.send(News::Watch(member, notice));
         })?;
         let runtime = Runtime { shared, threads };
         for _ in 0..shards {
@@ -342,7 +335,7 @@ struct ShardStart<P> {
     options: RunOptions,
     record: Record,
     mailbox: Mailbox,
-    events: Sender<News>,
+    events: NewsSender,
     memory: MemoryShare,
     make_port: MakePort<P>,
 }
@@ -379,10 +372,7 @@ fn run_shard<P: Port>(
         port,
         log_encoder: Box::new(lock(&shared.persister).log_encoder()),
         encoder,
-        on_event: Box::new(move |event| {
-            // The listener outlives every data thread.
-            let _ = events.send(News::Engine(event));
-        }),
+        on_event: Box::new(move |event| events.send(News::Engine(event))),
     })?;
     for (at, drive) in lock(&shared.drives).iter().enumerate() {
         if let Some(drive) = drive {
@@ -412,16 +402,20 @@ fn run_shard<P: Port>(
     Ok(shard.engine.left_behind())
 }
 
-/// Hears events: answers commands, tells people, notices the end.
+/// Hears events: answers commands, tells people, notices the end. Nothing that it calls may block: orders wait
+/// for it.
 fn spawn_listener(
     shared: Arc<Shared>,
-    heard: Receiver<News>,
+    heard: NewsReceiver,
     told: impl Fn(Told) + Send + 'static,
 ) -> Result<()> {
     std::thread::Builder::new()
         .name("events".to_owned())
         .spawn(move || {
-            for news in heard {
+            while let Some((news, left_out)) = heard.next() {
+                if left_out > 0 {
+                    told(tell_left_out(left_out));
+                }
                 if let News::Engine(Event::Answered { ticket, result }) = news {
                     if let Some(answer) = lock(&shared.waiting).remove(&ticket) {
                         let _ = answer.send(result);
