@@ -222,6 +222,35 @@ fn a_block_device_that_only_gives_errors_is_a_failed_member() {
     server.stop();
 }
 
+/// The kernel lets go of a loop device when its last user does, which is the array.
+#[test]
+fn a_loop_device_that_is_detached_under_load_serves_until_the_end() {
+    if !is_root("a_loop_device_that_is_detached_under_load_serves_until_the_end") {
+        return;
+    }
+    let mut bed = Bed::new(3, 48 * MIB);
+    let files = bed.drives().to_vec();
+    let device = Loop::over(&files[1], &["--direct-io=on"]);
+    bed.replace_drive(1, device.device().to_owned());
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.wait_optimal(60);
+    let load = load(&server, 3, Mix::Everything);
+    load.wait_for(100, 30);
+    device.detach();
+    load.wait_for(200, 30);
+    assert_eq!(server.volume_state(0), "optimal");
+    let mut ledger = load.stop();
+    server.verify("data", &mut ledger);
+    server.stop();
+    bed.serve(bed.drives()).refused("loop");
+    let server = bed.serve(&files).start();
+    assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
+    server.verify("data", &mut ledger);
+    server.order(&["scrub", "data", "--wait"]).ok();
+    server.stop();
+}
+
 #[test]
 fn drives_with_sectors_of_4_kib_live_and_crash_like_others() {
     if !is_root("drives_with_sectors_of_4_kib_live_and_crash_like_others") {

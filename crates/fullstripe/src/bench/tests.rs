@@ -199,6 +199,37 @@ fn a_job_without_redundancy_is_refused() {
     assert!(error.to_string().contains("give --level 1, 5 or 10"));
 }
 
+/// What a thread allocates it allocates before its first request or after its last one.
+#[test]
+fn no_request_allocates() {
+    let folder = tempfile::tempdir().unwrap();
+    for index in 0..4 {
+        let file = std::fs::File::create(folder.path().join(format!("d{index}.img"))).unwrap();
+        file.set_len(4 << 20).unwrap();
+    }
+    let files = folder.path().join("d{}.img").display().to_string();
+    let limited = "ram:4m,read-iops=500k,write-iops=500k";
+    for member in ["ram:4m", limited, &files] {
+        for (level, failed, log) in [
+            (Level::Raid0, None, false),
+            (Level::Raid10, None, false),
+            (Level::Raid10, Some(1), false),
+            (Level::Raid5, None, false),
+            (Level::Raid5, None, true),
+            (Level::Raid5, Some(1), true),
+        ] {
+            let config = Config {
+                failed,
+                log,
+                overwrite: true,
+                ..config(level, member, 4)
+            };
+            let allocations = |requests| counted::measure(&config, requests).unwrap().allocations;
+            assert_eq!(allocations(3000), allocations(300), "{config:?}");
+        }
+    }
+}
+
 #[test]
 fn a_number_of_requests_is_the_same_work_every_time() {
     for (level, count) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid5, 4)] {
