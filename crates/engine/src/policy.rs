@@ -69,3 +69,30 @@ pub fn reaction(class: ErrorClass, is_read: bool) -> Reaction {
         ErrorClass::NotSupported => Reaction::Report,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_errno_has_a_class_and_every_class_its_reactions() {
+        use ErrorClass::{Gone, Media, Misuse, NotSupported, Path, Retryable};
+        use Reaction::{FailMember, Reconstruct, Report, Retry};
+        let table: [(ErrorClass, &[i32], [Reaction; 2]); 6] = [
+            (Retryable, &[4, 11, 12, 16, 105], [Retry, Retry]),
+            (Media, &[5, 28, 61, 84, 122], [Reconstruct, FailMember]),
+            (Path, &[62, 67, 110, 121, 125], [FailMember, FailMember]),
+            (Gone, &[6, 9, 19, 108, 123], [FailMember, FailMember]),
+            (NotSupported, &[38, 95], [Report, Report]),
+            // Whatever nobody has thought of.
+            (Misuse, &[-1, 0, 22, 27, 4095], [FailMember, FailMember]),
+        ];
+        for (class, numbers, [of_read, of_write]) in table {
+            for &errno in numbers {
+                assert_eq!(MemberError::from_errno(errno), MemberError { class, errno });
+            }
+            assert_eq!(reaction(class, true), of_read, "{class:?}");
+            assert_eq!(reaction(class, false), of_write, "{class:?}");
+        }
+    }
+}

@@ -31,6 +31,7 @@ fn shapes() -> Vec<engine::layout::Geometry> {
         geometry(Level::Raid5, 4, 64 << 10, 12),
         geometry(Level::Raid5, 5, 16 << 10, 25),
         geometry(Level::Raid5, 3, 256 << 10, 4),
+        geometry(Level::Raid5, 3, 1 << 20, 2),
     ]
 }
 

@@ -53,6 +53,10 @@ pub struct Disk {
     pub writes_fail: bool,
     /// Reads that touch these ranges answer EIO until they are written.
     pub bad: Vec<(u64, u64)>,
+    /// How many of the next I/Os answer EAGAIN.
+    pub busy: usize,
+    /// Reads that were carried out.
+    pub reads: usize,
     /// I/O is taken and not answered.
     pub hung: bool,
     /// While it hangs, cancelling does not help. What was cancelled is carried out when it hangs no more,
@@ -72,6 +76,8 @@ impl Disk {
             flushes_fail: false,
             writes_fail: false,
             bad: Vec::new(),
+            busy: 0,
+            reads: 0,
             hung: false,
             deaf: false,
             unflushed: Vec::new(),
@@ -227,6 +233,10 @@ impl MemoryWorld {
         if disk.gone {
             return Err(MemberError::from_errno(6));
         }
+        if disk.busy > 0 {
+            disk.busy -= 1;
+            return Err(MemberError::from_errno(11));
+        }
         let (from, length) = (pending.io.offset_bytes, pending.io.length_bytes);
         let overlaps = |&(low, high): &(u64, u64)| low < from + length && from < high;
         assert!(
@@ -246,6 +256,7 @@ impl MemoryWorld {
                     at += count;
                 }
                 assert_eq!(at as u64, from + length);
+                disk.reads += 1;
             }
             StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard
                 if disk.writes_fail =>

@@ -1,0 +1,129 @@
+//! Which copy of mirrored data is read, and what happens to I/O that a drive only puts off.
+
+mod memory;
+
+use engine::control::record::SyncKind;
+use engine::event::Event;
+use engine::layout::Level;
+use engine::limits::RETRIES_MAX;
+use engine::request::Operation;
+use engine::shard::Options;
+use memory::{Array, geometry, record};
+
+/// Submits `count` reads of 4 KiB from all over the volume at once; returns what they brought.
+fn read_many(array: &mut Array, count: u64) -> Vec<u8> {
+    let blocks = array.shape.size_bytes / 4096;
+    let reads: Vec<_> = (0..count)
+        .map(|number| {
+            let buffer = array.allocate(4096);
+            let offset = number * 7919 % blocks * 4096;
+            (
+                array.submit(0, Operation::Read, offset, 4096, buffer),
+                buffer,
+            )
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    for (tag, buffer) in reads {
+        array.finish(tag).expect("a read");
+        let buffer = array.answer_of(tag, buffer);
+        bytes.extend_from_slice(&array.shared.borrow().memory[buffer.0 as usize..][..4096]);
+    }
+    bytes
+}
+
+fn reads_of(array: &Array, drive: usize) -> usize {
+    array.shared.borrow().disks[drive].reads
+}
+
+#[test]
+fn reads_go_to_the_mirror_with_the_fewest_in_flight() {
+    for (level, members, copies) in [
+        (Level::Raid1, 2u8, 2u8),
+        (Level::Raid1, 3, 3),
+        (Level::Raid10, 4, 2),
+    ] {
+        let shape = geometry(level, members, 64 << 10, 64);
+        let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+        read_many(&mut array, 1200);
+        let fair = 1200 / usize::from(members);
+        for drive in 0..usize::from(members) {
+            let reads = reads_of(&array, drive);
+            assert!(
+                reads > fair * 4 / 5 && reads < fair * 6 / 5,
+                "{level:?}: drive {drive} had {reads} of 1200"
+            );
+        }
+        // A drive that keeps its commands gets no more of them than its share at any time.
+        array.hang(0);
+        let before: Vec<usize> = (0..usize::from(copies))
+            .map(|drive| reads_of(&array, drive))
+            .collect();
+        for _ in 0..200 {
+            let buffer = array.allocate(4096);
+            array.submit(0, Operation::Read, 0, 4096, buffer);
+            array.wait_ms(1);
+        }
+        let others: usize = (1..usize::from(copies))
+            .map(|drive| reads_of(&array, drive) - before[drive])
+            .sum();
+        assert!(
+            others >= 190,
+            "{level:?}: only {others} of 200 went around the slow drive"
+        );
+    }
+}
+
+/// After a crash two copies may differ; which of them is read must not change from one moment to the next.
+#[test]
+fn mirrors_that_may_differ_are_read_from_the_lowest_slot_only() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
+        let shape = geometry(level, members, 64 << 10, 32);
+        let slow = Options {
+            rate_bytes_per_s: 1,
+            ..Options::default()
+        };
+        let mut array = Array::new(record(shape, 0, Some(SyncKind::Resync)), 1, 3, slow);
+        for (drive, disk) in array.shared.borrow_mut().disks.iter_mut().enumerate() {
+            disk.bytes.fill(if drive % 2 == 0 { 0xA0 } else { 0xB1 });
+        }
+        let found = read_many(&mut array, 600);
+        assert!(
+            found.iter().all(|&byte| byte == 0xA0),
+            "{level:?}: both copies were read"
+        );
+        assert_eq!(reads_of(&array, 1), 0);
+        // Nor when the lowest cannot be read in one place: what replaces it becomes the content.
+        array.shared.borrow_mut().disks[0].bad = vec![(shape.start_bytes, shape.start_bytes + 512)];
+        let first = array.read(0, 0, 4096).expect("the other copy");
+        for _ in 0..20 {
+            assert!(array.read(0, 0, 4096).expect("a copy") == first);
+        }
+    }
+}
+
+#[test]
+fn what_a_drive_puts_off_is_asked_again_and_then_given_up() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        let shape = geometry(level, members, 64 << 10, 16);
+        let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+        array.write(0, 0, &[1; 4096]).expect("a write");
+        for drive in 0..usize::from(members) {
+            array.shared.borrow_mut().disks[drive].busy = usize::from(RETRIES_MAX);
+        }
+        array
+            .write(0, 0, &[2; 4096])
+            .expect("a write that is put off");
+        assert!(array.read(0, 0, 4096).expect("a read") == [2; 4096]);
+        assert!(!array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+        array.shared.borrow_mut().disks[1].busy = usize::MAX;
+        array
+            .write(0, 0, &[3; 4096])
+            .expect("a write without the drive");
+        array
+            .write(0, 64 << 10, &[4; 4096])
+            .expect("a write without the drive");
+        assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+        assert!(array.read(0, 0, 4096).expect("a read") == [3; 4096]);
+    }
+}
