@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop fuzz bench bench-gate lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults fuzz bench bench-gate lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ e2e: ## the end-to-end tests only: the built binary with real clients and file s
 
 test-interop: build ## Linux md in a machine of its own and we replay each other's write-hole logs
 	@scripts/interop.py
+
+test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice
+	@scripts/faults.sh $(COUNT)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)

@@ -54,6 +54,8 @@ enum Command {
     Metadata(commands::metadata::MetadataArgs),
     /// Measure the engine in this process, on fresh members
     Bench(bench::BenchArgs),
+    /// Try the engine in virtual time over drives that fail in every way
+    Sim(commands::sim::SimArgs),
     /// Show on files that drives can die and processes crash, and that speed scales
     Demo(demo::DemoArgs),
     /// Print the completions for a shell
@@ -100,6 +102,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),

@@ -3,7 +3,7 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | failed; the sentence on standard error says what and where |
+//! | 1 | failed; the sentence on standard error says what and where, or the report of `demo` or `sim faults` |
 //! | 2 | the command line was not understood |
 //! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |

@@ -2,7 +2,8 @@
 //!
 //! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would
 //! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
-//! back), [`write_hole`] (a RAID 5's protection), [`destroy`].
+//! back), [`write_hole`] (a RAID 5's protection), [`destroy`]. [`sim`] needs no drives: it tries the engine in
+//! virtual time.
 //!
 //! The rules that all of them keep: drives that somebody else uses or claims ([`conflicts`]) are left alone;
 //! what a command would destroy is looked for first ([`foreign`]) and named; it goes only by `--force` or
@@ -23,5 +24,6 @@ pub mod foreign;
 pub mod list;
 pub mod metadata;
 pub mod open;
+pub mod sim;
 pub mod words;
 pub mod write_hole;

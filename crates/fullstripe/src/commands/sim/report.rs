@@ -1,0 +1,269 @@
+//! What came of a campaign, for people and for programs: of each seed that failed what went wrong and the
+//! command that runs it again, and of the first ones a small history that fails alike, with its log's end.
+
+use super::{FaultsArgs, rerun};
+use serde::Serialize;
+use sim::campaign::{Campaign, FailedSeed, Summary};
+use sim::history::{History, Mode};
+use sim::run::Counts;
+use std::fmt::Write;
+
+/// The result for programs. It holds no times: the same seeds give the same bytes everywhere.
+#[derive(Serialize, Debug)]
+pub(super) struct Report {
+    /// Version of this schema: 1.
+    version: u32,
+    /// Every history held.
+    pub(super) passed: bool,
+    /// First seed.
+    first_seed: u64,
+    /// First seed after those.
+    end_seed: u64,
+    /// The only level; null if the seeds decide.
+    level: Option<u8>,
+    /// The only mode; null if the seeds decide.
+    mode: Option<&'static str>,
+    /// Each was run twice.
+    twice: bool,
+    /// Histories run, a repetition not counted. Fewer than seeds if too many failed.
+    histories: u64,
+    /// Hash of all event logs.
+    hash: String,
+    counts: ReportCounts,
+    failures: Vec<ReportFailure>,
+}
+
+#[derive(Serialize, Debug)]
+struct ReportCounts {
+    requests: u64,
+    /// Requests that failed.
+    request_errors: u64,
+    faults: u64,
+    /// Faults that were drawn and left out because the array need not survive them then.
+    faults_skipped: u64,
+    /// Processes started.
+    lives: u64,
+    /// Entries of the event logs.
+    happenings: u64,
+    virtual_ms: u64,
+}
+
+impl From<Counts> for ReportCounts {
+    fn from(counts: Counts) -> ReportCounts {
+        ReportCounts {
+            requests: counts.requests,
+            request_errors: counts.request_errors,
+            faults: counts.faults,
+            faults_skipped: counts.faults_skipped,
+            lives: counts.lives,
+            happenings: counts.happenings,
+            virtual_ms: counts.virtual_ms,
+        }
+    }
+}
+
+#[derive(Serialize, Debug)]
+struct ReportFailure {
+    seed: u64,
+    mode: &'static str,
+    /// Like `wrong bytes`.
+    kind: &'static str,
+    /// What went wrong.
+    message: String,
+    /// The command that runs it again.
+    rerun: String,
+    /// The smallest history found that fails alike; empty where none was looked for.
+    history: Vec<String>,
+    /// The end of its event log.
+    log: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(args: &FaultsArgs, campaign: &Campaign, summary: &Summary) -> Report {
+        let failure = |failed: &FailedSeed| {
+            let (history, mut log) = match &failed.shrunk {
+                Some((history, log)) => (lines_of(history), log.clone()),
+                None => (Vec::new(), Vec::new()),
+            };
+            log.drain(..log.len().saturating_sub(args.log_lines));
+            ReportFailure {
+                seed: failed.seed,
+                mode: mode_name(failed.mode),
+                kind: failed.failure.kind(),
+                message: failed.failure.to_string(),
+                rerun: rerun(args, failed.seed),
+                history,
+                log,
+            }
+        };
+        Report {
+            version: 1,
+            passed: summary.failures.is_empty(),
+            first_seed: campaign.seeds.start,
+            end_seed: campaign.seeds.end,
+            level: args.level.map(crate::commands::words::level_number),
+            mode: campaign.mode.map(mode_name),
+            twice: campaign.twice,
+            histories: summary.histories,
+            hash: format!("{:016x}", summary.hash),
+            counts: summary.counts.into(),
+            failures: summary.failures.iter().map(failure).collect(),
+        }
+    }
+
+    /// For people; `core_s` is the processor time that it took, all threads together.
+    pub(super) fn text(&self, core_s: f64) -> String {
+        let mut text = String::new();
+        for failure in &self.failures {
+            failure.write(&mut text);
+        }
+        let counts = &self.counts;
+        let runs = self.histories * (1 + u64::from(self.twice));
+        let failed = self.failures.len();
+        let verdict = match failed {
+            0 => format!("{} histories held", self.histories),
+            _ => format!("{failed} of {} histories FAILED", self.histories),
+        };
+        let twice = if self.twice { ", each run twice" } else { "" };
+        let _ = writeln!(text, "{verdict}{twice}; hash {}", self.hash);
+        let _ = writeln!(
+            text,
+            "{} requests ({} failed), {} faults ({} left out), {} starts, {} s of virtual time",
+            counts.requests,
+            counts.request_errors,
+            counts.faults,
+            counts.faults_skipped,
+            counts.lives,
+            counts.virtual_ms / 1000
+        );
+        let per_core_minute = runs as f64 * 60.0 / core_s.max(0.001);
+        let _ = writeln!(
+            text,
+            "{core_s:.1} s of processor time: {per_core_minute:.0} histories per core-minute"
+        );
+        text
+    }
+}
+
+impl ReportFailure {
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "seed {} ({}) {}", self.seed, self.mode, self.message);
+        let _ = writeln!(text, "  again: {}", self.rerun);
+        if !self.history.is_empty() {
+            text.push_str("  the smallest history found that fails alike:\n");
+        }
+        for line in &self.history {
+            let _ = writeln!(text, "    {line}");
+        }
+        if !self.log.is_empty() {
+            text.push_str("  the end of its log:\n");
+        }
+        for line in &self.log {
+            let _ = writeln!(text, "    {line}");
+        }
+        text.push('\n');
+    }
+}
+
+/// A history in words: the array, then what is done to it.
+fn lines_of(history: &History) -> Vec<String> {
+    let topology = format!("{:?}", history.topology);
+    let actions = history.actions.iter().map(|action| {
+        let (ms, ns) = (action.at_ns / 1_000_000, action.at_ns % 1_000_000);
+        format!("{ms:>8}.{ns:06} ms  #{} {:?}", action.number, action.act)
+    });
+    std::iter::once(topology).chain(actions).collect()
+}
+
+/// As the option `--mode` has it.
+pub(super) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Calm => "calm",
+        Mode::Survivable => "survivable",
+        Mode::Beyond => "beyond",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::run::Failure;
+
+    fn args() -> FaultsArgs {
+        FaultsArgs {
+            seeds: 7..9,
+            level: Some(metadata::imsm::Level::Raid5),
+            mode: None,
+            jobs: None,
+            twice: true,
+            log_lines: 1,
+            json: false,
+        }
+    }
+
+    fn report(failures: Vec<FailedSeed>) -> Report {
+        let args = args();
+        let campaign = Campaign {
+            seeds: args.seeds.clone(),
+            level: Some(engine::layout::Level::Raid5),
+            mode: None,
+            jobs: 1,
+            twice: true,
+        };
+        let summary = Summary {
+            histories: 2,
+            hash: 0xABC,
+            counts: Counts::default(),
+            failures,
+        };
+        Report::new(&args, &campaign, &summary)
+    }
+
+    #[test]
+    fn what_held_is_said_in_three_lines() {
+        insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
+        2 histories held, each run twice; hash 0000000000000abc
+        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 s of virtual time
+        0.1 s of processor time: 4000 histories per core-minute
+        ");
+    }
+
+    #[test]
+    fn a_failure_has_its_seed_its_history_its_log_and_its_command() {
+        let mut history = Campaign {
+            seeds: 8..9,
+            level: None,
+            mode: Some(Mode::Calm),
+            jobs: 1,
+            twice: false,
+        }
+        .history(8);
+        history.actions.truncate(1);
+        let log = vec!["before".to_owned(), "the end".to_owned()];
+        let report = report(vec![FailedSeed {
+            seed: 8,
+            mode: Mode::Calm,
+            failure: Failure::Stuck("it waits".to_owned()),
+            shrunk: Some((history, log)),
+        }]);
+        assert!(!report.passed);
+        let failure = &report.failures[0];
+        assert_eq!(
+            failure.rerun,
+            "fullstripe sim faults --seeds 8 --level 5 --twice"
+        );
+        assert_eq!(
+            (failure.history.len(), &failure.log[..]),
+            (2, &["the end".to_owned()][..])
+        );
+        let text = report.text(1.0);
+        assert!(
+            text.starts_with("seed 8 (calm) stuck: it waits\n  again: fullstripe"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n1 of 2 histories FAILED, each run twice"),
+            "{text}"
+        );
+    }
+}

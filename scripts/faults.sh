@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs histories of faults with seeds that nobody has run before, each twice, in virtual time.
+#
+# usage: scripts/faults.sh [COUNT]
+#
+# COUNT is the number of seeds (3000). The first one is made of the time, and printed: a seed that fails
+# is run again by the command that comes with it. Seeds that failed once are kept in
+# crates/sim/kept_seeds.txt and are part of `make test`.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+count=${1:-3000}
+[[ $count =~ ^[1-9][0-9]{0,6}$ ]] || die "COUNT is '$count': a number from 1 to 9999999 is wanted."
+fullstripe=$root/target/release/fullstripe
+[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+
+first=$(($(date +%s) * 10000))
+say "seeds $first..$((first + count)), each twice"
+"$fullstripe" sim faults --seeds "$first..$((first + count))" --twice
