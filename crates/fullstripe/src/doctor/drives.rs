@@ -1,11 +1,13 @@
 //! What lies on drives, and who holds them. The only check that opens drives, read-only.
 
 use super::finding::Finding;
+use super::health;
 use crate::commands::words::{count, size};
 use crate::container::probe::{parse_spec, probe};
 use anyhow::Result;
 use drives::claimants::claimants;
 use drives::drive::{Access, Drive, OpenError};
+use drives::nvme::{self, Health};
 use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -42,6 +44,8 @@ pub struct Looked {
     pub claimants: Vec<String>,
     /// What lies on it.
     pub content: Content,
+    /// What an NVMe drive says of its health, where it may be asked.
+    pub health: Option<Health>,
 }
 
 /// Why a drive could not be looked at.
@@ -78,6 +82,10 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
                 outcome.has_imsm |=
                     matches!(looked.content, Content::Array { .. } | Content::Spare);
                 outcome.findings.push(content(about, &looked));
+                let state = looked.health.as_ref();
+                outcome
+                    .findings
+                    .extend(state.map(|state| health::finding(about, state)));
                 outcome.findings.extend(usable(about, &looked, are_named));
             }
             Err(LookError::NotAllowed) if !are_named => not_allowed.push(about),
@@ -197,7 +205,12 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         claimants.push("another process".to_owned());
     }
     let permission = Permission::READ_OK | Permission::WRITE_OK;
+    let device = probed
+        .drive
+        .fd()
+        .filter(|_| probed.drive.block_device().is_some());
     Ok(Looked {
+        health: device.and_then(|fd| nvme::health(fd).ok()),
         size_bytes: probed.drive.size_bytes(),
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),

@@ -14,6 +14,7 @@ mod drives;
 mod files;
 mod finding;
 mod granted;
+mod health;
 mod kernel;
 mod memory;
 mod nvme;

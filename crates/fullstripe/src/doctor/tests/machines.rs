@@ -67,6 +67,7 @@ pub fn empty_drive() -> Looked {
         is_writable: true,
         claimants: Vec::new(),
         content: Content::Nothing,
+        health: None,
     }
 }
 
