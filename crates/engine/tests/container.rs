@@ -265,12 +265,32 @@ fn background_work_keeps_to_its_rate_and_can_be_paused() {
     let paused = done(&array).unwrap();
     array.wait_ms(1000);
     assert_eq!(done(&array), Some(paused));
+    // A pause is no time in which the work was slow.
+    let job = |array: &Array| {
+        array.shards[0]
+            .engine
+            .controller()
+            .unwrap()
+            .job(VolumeId(0))
+    };
+    let (was, now) = (job(&array).unwrap(), array.shared.borrow().now);
+    assert_eq!((was.slot, was.copied_to), (None, None));
+    let limit = Command::Rate(4 << 20);
+    assert_eq!(array.command(limit), Ok(()));
     array
         .command(Command::Pause {
             volume: VolumeId(0),
             paused: false,
         })
         .unwrap();
+    let resumed = job(&array).unwrap();
+    assert!(resumed.paced_since.0 >= now && resumed.paced_from_bytes == paused);
+    array.wait_ms(1000);
+    let at_the_limit = done(&array).unwrap() - paused;
+    assert!(
+        (2 << 20..=6 << 20).contains(&at_the_limit),
+        "{at_the_limit}"
+    );
     array.command(Command::Rate(0)).unwrap();
     array.wait_ms(500);
     assert_eq!(done(&array), None, "unlimited, the rest takes no time");

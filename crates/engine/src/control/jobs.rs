@@ -9,7 +9,7 @@ use super::{Controller, FlushPurpose};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
-use crate::units::{Nanos, ShardId, Slot, VolumeId};
+use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 
 /// A job and its progress.
@@ -25,13 +25,23 @@ pub(super) struct Job {
     failures: [u64; SHARDS_MAX],
     paused: bool,
     started: bool,
-    started_at: Nanos,
+    /// Since when and from which band its pace is measured.
+    paced_since: Nanos,
+    paced_from: u64,
     /// Done, but kept: what it copies goes on until the drives change places.
     resting: bool,
     /// Shards that do no more for it.
     given_up: u32,
     /// It has been told that it ends here. Shards keep what it has reached.
     pub halted: bool,
+}
+
+impl Job {
+    /// From here on its pace is another.
+    fn measure_pace(&mut self, now: Nanos) {
+        self.paced_since = now;
+        self.paced_from = self.view.done_band;
+    }
 }
 
 /// A job as people see it.
@@ -47,10 +57,15 @@ pub struct JobStatus {
     pub done_bytes: u64,
     /// Bytes of each member's extent.
     pub total_bytes: u64,
-    /// Where it began in this session.
-    pub from_bytes: u64,
-    /// When it began in this session.
-    pub started: Nanos,
+    /// The slot that is filled or copied.
+    pub slot: Option<Slot>,
+    /// The drive to which the slot is copied.
+    pub copied_to: Option<MemberId>,
+    /// Bytes that were done when its pace began to be measured: at its beginning in this session, and anew
+    /// when it goes on after a pause or its limit changes.
+    pub paced_from_bytes: u64,
+    /// When that was.
+    pub paced_since: Nanos,
     /// Stripes that did not match.
     pub mismatches: u64,
     /// Stripes that could not be done.
@@ -127,7 +142,8 @@ impl Jobs {
             failures: [0; SHARDS_MAX],
             paused: false,
             started: false,
-            started_at: Nanos(0),
+            paced_since: Nanos(0),
+            paced_from: from_band,
             resting: false,
             given_up: 0,
             halted: false,
@@ -163,14 +179,21 @@ impl Jobs {
 
     pub fn status(&self, at: usize) -> Option<JobStatus> {
         let job = self.jobs.get(at)?.as_ref()?;
+        let (slot, copied_to) = match job.view.kind {
+            JobKind::Rebuild(slot) => (Some(slot), None),
+            JobKind::Replace(slot, to) => (Some(slot), Some(to)),
+            JobKind::Sync | JobKind::Check { .. } => (None, None),
+        };
         Some(JobStatus {
+            slot,
+            copied_to,
             name: job.name,
             running: self.active == Some(at) && job.started && !job.paused,
             paused: job.paused || job.halted,
             done_bytes: job.view.done_band * job.window_bytes,
             total_bytes: job.bands * job.window_bytes,
-            from_bytes: job.view.from_band * job.window_bytes,
-            started: job.started_at,
+            paced_from_bytes: job.paced_from * job.window_bytes,
+            paced_since: job.paced_since,
             mismatches: job.mismatches.iter().sum(),
             failures: job.failures.iter().sum(),
         })
@@ -262,10 +285,12 @@ impl Controller {
     }
 
     pub(super) fn pause_job(&mut self, at: usize, paused: bool) -> bool {
+        let now = self.now;
         let Some(job) = &mut self.jobs.jobs[at] else {
             return false;
         };
         job.paused = paused;
+        job.measure_pace(now);
         if job.halted && !paused {
             // Begins again where it is on record, perhaps with drives that can be read again.
             let (shape, sync) = (
@@ -282,6 +307,9 @@ impl Controller {
 
     pub(super) fn set_rate(&mut self, rate_bytes_per_s: u64) {
         self.jobs.rate_bytes_per_s = rate_bytes_per_s;
+        let now = self.now;
+        let all = self.jobs.jobs.iter_mut().flatten();
+        all.for_each(|job| job.measure_pace(now));
         self.view_changed();
     }
 
@@ -348,7 +376,7 @@ impl Controller {
             return;
         };
         job.started = true;
-        job.started_at = now;
+        job.measure_pace(now);
         let (volume, name) = (VolumeId(at as u8), job.name);
         self.event(Event::JobStarted { volume, job: name });
         self.view_changed();

@@ -73,9 +73,23 @@ fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     let rows: Vec<Vec<String>> = volume.slots.iter().enumerate().map(row).collect();
     text += &table(2, &rows);
     if let Some(job) = &volume.job {
-        text += &format!("  {} {}\n", job.kind, progress(job));
+        text += &format!("  {}{} {}\n", job.kind, target(status, job), progress(job));
     }
     text
+}
+
+/// ` of slot 1 onto d4.img`, where the slot does not name the drive that is being filled.
+fn target(status: &Status, job: &JobStatus) -> String {
+    let drive = status
+        .members
+        .iter()
+        .find(|member| Some(member.id) == job.member);
+    match (job.slot, drive) {
+        (Some(slot), Some(drive)) if job.kind == "replace" => {
+            format!(" of slot {slot} onto {}", drive.name)
+        }
+        _ => String::new(),
+    }
 }
 
 /// `RAID 5 of 3, 2.8 GiB, chunk 64 KiB, degraded`.

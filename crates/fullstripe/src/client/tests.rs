@@ -28,6 +28,8 @@ fn slot(member: Option<u8>, state: &str) -> SlotStatus {
 fn rebuilding() -> Status {
     let job = JobStatus {
         kind: "rebuild".to_owned(),
+        slot: Some(2),
+        member: Some(3),
         running: true,
         paused: false,
         done_bytes: 1 << 30,
@@ -91,6 +93,18 @@ fn a_panel_shows_volumes_drives_and_work() {
     nbd+unix:///data?socket=/run/fullstripe/nbd.sock
     container aaaaaaaa:bbbbbbbb:cccccccc:dddddddd, update 12, process 4242, data threads 2 (completion interrupt), background work limited to 256 MiB/s
     ");
+}
+
+#[test]
+fn a_replacement_names_its_slot_and_its_drive() {
+    let mut status = rebuilding();
+    let job = status.volumes[0].job.as_mut().unwrap();
+    (job.kind, job.slot, job.member) = ("replace".to_owned(), Some(0), Some(4));
+    let text = panel(&status);
+    assert!(
+        text.contains("  replace of slot 0 onto /dev/nvme4n1 [###"),
+        "{text}"
+    );
 }
 
 #[test]

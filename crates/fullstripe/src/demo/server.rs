@@ -220,6 +220,8 @@ mod tests {
     fn jobs_in_words() {
         let job = JobStatus {
             kind: "rebuild".to_owned(),
+            slot: Some(1),
+            member: Some(4),
             running: true,
             paused: false,
             done_bytes: 50,

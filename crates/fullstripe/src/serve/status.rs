@@ -4,11 +4,11 @@
 use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
-use engine::control::record::{MemberState, Record, SyncKind};
+use engine::control::record::{MemberState, Record, SlotRecord, SyncKind};
 use engine::event::JobName;
 use engine::layout::Level;
 use engine::stats::Stats;
-use engine::units::{MemberId, Nanos};
+use engine::units::{MemberId, Nanos, Slot};
 use metadata::imsm::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,6 +100,10 @@ pub struct SlotStatus {
 pub struct JobStatus {
     /// `initial sync`, `resync`, `rebuild`, `replace`, `check` or `repair`.
     pub kind: String,
+    /// The slot that is rebuilt or replaced.
+    pub slot: Option<u8>,
+    /// Number of the drive that is being filled for it.
+    pub member: Option<u8>,
     /// Whether it runs now; it may be paused, or wait for another job.
     pub running: bool,
     /// Paused by an operator.
@@ -108,7 +112,7 @@ pub struct JobStatus {
     pub done_bytes: u64,
     /// Bytes of each member in all.
     pub total_bytes: u64,
-    /// Bytes of each member per second since it began in this process.
+    /// Bytes of each member per second, since it began in this process, was resumed or its limit changed.
     pub rate_bytes_per_s: u64,
     /// Seconds until it is done at this rate; absent while unknown.
     pub remaining_s: Option<u64>,
@@ -267,7 +271,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         dirty: volume.dirty,
         read_only: volume.read_only,
         slots,
-        job: background.map(|status| job(&status, snapshot.now)),
+        job: background.map(|status| job(&status, &volume.slots, snapshot.now)),
     }
 }
 
@@ -282,13 +286,17 @@ pub fn level_number(level: Level) -> u8 {
     }
 }
 
-fn job(status: &engine::control::jobs::JobStatus, now: Nanos) -> JobStatus {
-    let elapsed_ns = now.since(status.started).0;
-    let moved = status.done_bytes - status.from_bytes;
+fn job(status: &engine::control::jobs::JobStatus, slots: &[SlotRecord], now: Nanos) -> JobStatus {
+    let in_slot = |slot: Slot| slots.get(usize::from(slot.0)).and_then(|slot| slot.member);
+    let filled = status.copied_to.or_else(|| in_slot(status.slot?));
+    let elapsed_ns = now.since(status.paced_since).0;
+    let moved = status.done_bytes - status.paced_from_bytes;
     let rate = (u128::from(moved) * 1_000_000_000 / u128::from(elapsed_ns.max(1))) as u64;
     let left = status.total_bytes - status.done_bytes;
     JobStatus {
         kind: job_name(status.name).to_owned(),
+        slot: status.slot.map(|slot| slot.0),
+        member: filled.map(|member| member.0),
         running: status.running,
         paused: status.paused,
         done_bytes: status.done_bytes,
