@@ -190,7 +190,7 @@ impl Engine {
                 high,
                 // A part outlives its job when the view changes: it carries the job's number.
                 buffer: Buffer(u64::from(job.view.id)),
-                avoid: SlotSet(0),
+                tried: SlotSet(0),
                 alone: false,
                 next: NONE,
             };

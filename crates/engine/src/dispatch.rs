@@ -136,8 +136,7 @@ impl Engine {
         if !matches!(
             (first.kind, part.kind),
             (PartKind::Write { .. }, PartKind::Write { .. })
-        ) || first.avoid != part.avoid
-            || first.alone
+        ) || first.alone
             || part.alone
             || part.low > chosen.high
             || part.high < chosen.low
@@ -210,9 +209,7 @@ impl Engine {
         let planned = match part.kind {
             PartKind::Write { .. } => self.plan_write(index, key, chosen.first),
             PartKind::Zero { .. } => self.plan_zero(index, key, &part),
-            PartKind::Reconstruct { write_back } => {
-                self.plan_reconstruct(index, key, &part, write_back)
-            }
+            PartKind::Reconstruct { .. } => self.plan_reconstruct(index, key, &part, SlotSet(0)),
             PartKind::Background => self.plan_background(index, key),
         };
         match planned {
@@ -233,14 +230,13 @@ impl Engine {
 
     fn plan_write(&mut self, index: u32, key: BandKey, parts: u32) -> Result<(), NotEnoughMembers> {
         self.stats.plans_write += 1;
-        let mut view = self.view_of(key);
+        let view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
         let mut pieces = [Piece::EMPTY; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
             let part = &self.ranges.parts[at];
-            view.readable.0 &= !part.avoid.0;
             fua_any |= part.kind == PartKind::Write { fua: true };
             pieces[count] = Piece {
                 data_index: part.data_index,
@@ -298,16 +294,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Plans a read that could not be served where it was tried, without slots that are `unreadable` here.
     pub(crate) fn plan_reconstruct(
         &mut self,
         index: u32,
         key: BandKey,
         part: &Part,
-        write_back: bool,
+        unreadable: SlotSet,
     ) -> Result<(), NotEnoughMembers> {
         self.stats.plans_reconstruct += 1;
+        let repairs = part.kind == PartKind::Reconstruct { repairs: true };
+        // One that is to be repaired is asked again, and first: that finds the block.
+        let (first, avoid) = if repairs {
+            (part.tried, unreadable)
+        } else {
+            (SlotSet(0), SlotSet(part.tried.0 | unreadable.0))
+        };
         let mut view = self.view_of(key);
-        view.readable.0 &= !part.avoid.0;
+        view.readable.0 &= !avoid.0;
         let volume = &self.volumes[key.volume as usize];
         let shape = &volume.shape;
         let row = volume.band_range(key.band).0;
@@ -318,14 +322,12 @@ impl Engine {
         };
         let plan = &mut self.running[index].plan;
         let slots = shape.data_slots(row, part.data_index);
-        let readable = SlotSet(slots.0 & view.readable.0).iter().next();
-        let write_back = write_back && !volume.view.read_only;
-        let bad = SlotSet(slots.0 & part.avoid.0 & view.writable.0)
-            .iter()
-            .next();
-        let write_back = write_back && !volume.view.read_only;
+        let readable = SlotSet(slots.0 & view.readable.0);
+        let asked_first = SlotSet(readable.0 & first.0).iter().next();
+        let readable = asked_first.or(readable.iter().next());
+        let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
+        let write_back = repairs && !volume.view.read_only;
         match (readable, bad.filter(|_| write_back)) {
-            // The state has changed since: some slot can simply be read.
             (Some(slot), None) => {
                 plan.read(shape, 0, slot, range, part.buffer);
                 Ok(())

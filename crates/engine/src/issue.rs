@@ -102,12 +102,15 @@ impl Engine {
     #[inline]
     fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
         let at = self.requests[index].request.volume.0 as usize;
-        let avoid = SlotSet(self.requests[index].origin.map_or(0, |(_, _, avoid)| avoid));
+        let origin = &self.requests[index].origin;
+        let (tried, repairs) =
+            origin.map_or((SlotSet(0), false), |from| (from.tried, from.repairs));
         let volume = &self.volumes[at];
-        let slot = if kind == StepKind::Read {
-            self.read_slot(volume, cut.place, avoid)
-        } else {
-            Some(Slot(cut.place.data_index))
+        let slot = match kind {
+            // Another slot would serve, and leave the block as it is.
+            StepKind::Read if repairs => None,
+            StepKind::Read => self.read_slot(volume, cut.place, tried),
+            _ => Some(Slot(cut.place.data_index)),
         };
         match slot {
             Some(slot) => {
@@ -117,8 +120,7 @@ impl Engine {
                 self.running[plan_index].plan.transfer(step, cut.buffer);
                 true
             }
-            // Another shard's request names slots that it could not read: those are worth repairing.
-            None => self.recover_cut(index, cut, avoid, avoid != SlotSet(0)),
+            None => self.recover_cut(index, cut, tried, repairs),
         }
     }
 
@@ -204,7 +206,13 @@ impl Engine {
             let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
             let taken = if owner != self.id {
                 let row_cut = self.row_cut(index, cut);
-                self.forward(index, owner, request.operation, row_cut, 0);
+                self.forward(
+                    index,
+                    owner,
+                    request.operation,
+                    row_cut,
+                    (SlotSet(0), false),
+                );
                 Some(row_cut.length)
             } else if request.operation == Operation::Write {
                 let kind = PartKind::Write { fua: request.fua };
@@ -350,7 +358,7 @@ impl Engine {
     }
 
     /// Queues a part under its band; fails when too few parts are free for a whole chunk.
-    pub(crate) fn enqueue(&mut self, index: u32, kind: PartKind, cut: Cut, avoid: SlotSet) -> bool {
+    pub(crate) fn enqueue(&mut self, index: u32, kind: PartKind, cut: Cut, tried: SlotSet) -> bool {
         let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
             16
         } else {
@@ -371,7 +379,7 @@ impl Engine {
             low,
             high: low + cut.length,
             buffer: cut.buffer,
-            avoid,
+            tried,
             alone: false,
             next: NONE,
         };
@@ -387,7 +395,7 @@ impl Engine {
         owner: ShardId,
         operation: Operation,
         cut: Cut,
-        unreadable: u64,
+        (tried, repairs): (SlotSet, bool),
     ) {
         let request = &self.requests[index].request;
         let forward = Forward {
@@ -395,7 +403,8 @@ impl Engine {
             ticket: index,
             operation,
             fua: request.fua,
-            unreadable,
+            repairs,
+            tried,
             volume: request.volume,
             offset_bytes: cut.offset,
             length_bytes: cut.length,

@@ -354,7 +354,7 @@ impl Engine {
         };
         let home = self.requests[request]
             .origin
-            .map_or(self.id, |(shard, ..)| shard);
+            .map_or(self.id, |origin| origin.shard);
         self.leftovers.pins[at] = Pin { buffer, home, next };
         self.outputs.push_back(if home == self.id {
             Output::Pin(buffer)

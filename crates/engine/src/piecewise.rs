@@ -208,11 +208,9 @@ impl Engine {
                     low: piecewise.low,
                     high: piecewise.high(),
                     buffer: whole.buffer.at(piecewise.low - whole.low),
-                    avoid: SlotSet(whole.avoid.0 | piecewise.avoid.0),
                     ..whole
                 };
-                let write_back = whole.kind == PartKind::Reconstruct { write_back: true };
-                self.plan_reconstruct(index, key, &piece, write_back)
+                self.plan_reconstruct(index, key, &piece, piecewise.avoid)
             }
             Work::Background { .. } => {
                 let range = (piecewise.low, piecewise.high());

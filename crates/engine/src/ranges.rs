@@ -38,8 +38,8 @@ pub(crate) enum PartKind {
         keep_allocated: bool,
         fua: bool,
     },
-    /// Read what its slot could not deliver; write it back where the slot only had a media error.
-    Reconstruct { write_back: bool },
+    /// Read what its slot could not deliver. If it only met blocks that cannot be read, find and repair them.
+    Reconstruct { repairs: bool },
     /// A step of the volume's background job, over the whole band.
     Background,
 }
@@ -55,8 +55,8 @@ pub(crate) struct Part {
     pub low: u32,
     pub high: u32,
     pub buffer: Buffer,
-    /// Slots whose content of this range could not be read.
-    pub avoid: SlotSet,
+    /// For reads: slots that could not serve this range.
+    pub tried: SlotSet,
     /// Has to be planned without others.
     pub alone: bool,
     pub next: u32,
@@ -117,7 +117,7 @@ impl Ranges {
             low: 0,
             high: 0,
             buffer: Buffer(0),
-            avoid: SlotSet(0),
+            tried: SlotSet(0),
             alone: false,
             next: NONE,
         };

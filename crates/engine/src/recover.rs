@@ -13,22 +13,23 @@ use crate::units::{Buffer, SlotSet};
 use crate::volume::Volume;
 
 impl Engine {
-    /// A piece that no slot can deliver: reconstruct it here, or ask the owner of its row to.
+    /// A piece that no slot can deliver, or that `repairs` one of the slots that were `tried`: reconstruct it
+    /// here, or ask the owner of its row to.
     pub(crate) fn recover_cut(
         &mut self,
         index: u32,
         cut: Cut,
-        avoid: SlotSet,
-        write_back: bool,
+        tried: SlotSet,
+        repairs: bool,
     ) -> bool {
         let request = self.requests[index].request;
         let at = request.volume.0 as usize;
         let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
         if owner != self.id {
-            self.forward(index, owner, Operation::Read, cut, avoid.0);
+            self.forward(index, owner, Operation::Read, cut, (tried, repairs));
             return true;
         }
-        let kind = PartKind::Reconstruct { write_back };
+        let kind = PartKind::Reconstruct { repairs };
         let window = self.volumes[at].window_bytes;
         let mut done = 0;
         while done < cut.length {
@@ -44,7 +45,7 @@ impl Engine {
                 offset: cut.offset,
                 buffer: cut.buffer.at(done),
             };
-            if !self.enqueue(index, kind, piece, avoid) {
+            if !self.enqueue(index, kind, piece, tried) {
                 debug_assert_eq!(done, 0, "parts for one chunk were checked for");
                 return false;
             }
@@ -105,13 +106,8 @@ impl Engine {
             } else if self.ranges.parts.available() <= 32 {
                 return false;
             } else {
-                // A media error of a long read may lie in any of its pieces: each is read again alone.
-                let avoid = if media {
-                    SlotSet(0)
-                } else {
-                    SlotSet(0).with(step.slot)
-                };
-                self.recover_cut(request, Cut { buffer, ..cut }, avoid, media);
+                let tried = SlotSet(0).with(step.slot);
+                self.recover_cut(request, Cut { buffer, ..cut }, tried, media);
             }
             self.running[plan_index].recover.1 = done + u64::from(cut.length);
         }

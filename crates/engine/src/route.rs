@@ -9,19 +9,28 @@ use crate::layout::Location;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, ShardId};
+use crate::units::{Buffer, ShardId, SlotSet};
 
 /// Plans kept free for the controller and for work that others wait for.
 pub(crate) const PLANS_RESERVED: usize = 8;
 /// Parts kept free for reads that must be reconstructed.
 pub(crate) const PARTS_RESERVED: usize = 256;
 
+/// What another shard wants of this one. See [`Forward`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub shard: ShardId,
+    pub ticket: u32,
+    pub repairs: bool,
+    pub tried: SlotSet,
+}
+
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct RequestState {
     pub request: Request,
-    /// Another shard's request: whom to answer, its ticket, and slots that could not be read there.
-    pub origin: Option<(ShardId, u32, u64)>,
+    /// Another shard's request.
+    pub origin: Option<Origin>,
     /// Bytes that have been turned into work.
     pub cursor: u64,
     /// Plans, parts and forwards that have not come back.
@@ -41,7 +50,7 @@ impl Default for RequestState {
 
 impl RequestState {
     #[inline]
-    fn new(request: Request, origin: Option<(ShardId, u32, u64)>) -> RequestState {
+    fn new(request: Request, origin: Option<Origin>) -> RequestState {
         RequestState {
             request,
             origin,
@@ -67,12 +76,12 @@ pub(crate) struct Cut {
 impl Engine {
     /// Accepts a request of a port (`origin` none) or of another shard.
     #[inline]
-    pub(crate) fn admit(&mut self, request: Request, origin: Option<(ShardId, u32, u64)>) {
+    pub(crate) fn admit(&mut self, request: Request, origin: Option<Origin>) {
         if let Err(failure) = self.check(&request) {
             self.stats.request_errors += 1;
             return self.answer(request.tag, origin, Err(failure));
         }
-        if let Some((shard, ticket, _)) = origin {
+        if let Some(Origin { shard, ticket, .. }) = origin {
             let tag = u64::from(ticket);
             if self.begin_single(&Request { tag, ..request }, Some(shard)) {
                 return;
@@ -205,12 +214,18 @@ impl Engine {
             .requests
             .take()
             .expect("a slot is kept for every request under way");
+        let origin = from.map(|shard| Origin {
+            shard,
+            ticket: request.tag as u32,
+            repairs: false,
+            tried: SlotSet(0),
+        });
         self.requests[index] = RequestState {
             cursor: u64::from(request.length_bytes),
             outstanding: 1,
             writing: request.operation != Operation::Read,
             issued: true,
-            ..RequestState::new(request, from.map(|shard| (shard, request.tag as u32, 0)))
+            ..RequestState::new(request, origin)
         };
         index
     }
@@ -281,15 +296,10 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn answer(
-        &mut self,
-        tag: u64,
-        origin: Option<(ShardId, u32, u64)>,
-        result: Result<(), Failure>,
-    ) {
+    pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
         self.outputs.push_back(match origin {
             None => Output::Complete(Completion { tag, result }),
-            Some((shard, ticket, _)) => {
+            Some(Origin { shard, ticket, .. }) => {
                 Output::Send(shard, Message::ForwardDone { ticket, result })
             }
         });
@@ -310,10 +320,13 @@ impl Engine {
             length_bytes: forward.length_bytes,
             buffer: forward.buffer,
         };
-        self.admit(
-            request,
-            Some((forward.from, forward.ticket, forward.unreadable)),
-        );
+        let origin = Origin {
+            shard: forward.from,
+            ticket: forward.ticket,
+            repairs: forward.repairs,
+            tried: forward.tried,
+        };
+        self.admit(request, Some(origin));
     }
 
     fn has_room_for_forward(&self) -> bool {

@@ -123,6 +123,36 @@ fn writes_beside_bad_blocks_of_two_members_succeed() {
     }
 }
 
+/// Another mirror would serve, and the block would stay as it is until that one is lost too.
+#[test]
+fn a_block_that_a_read_met_is_repaired_whichever_mirror_it_is_on() {
+    for shape in [
+        geometry(Level::Raid1, 2, 64 << 10, 12),
+        geometry(Level::Raid1, 4, 64 << 10, 12),
+        geometry(Level::Raid10, 4, 32 << 10, 12),
+        geometry(Level::Raid5, 4, 32 << 10, 12),
+    ] {
+        for shards in 1..=3 {
+            let (mut array, content) = filled(shape, 0, shards, 11);
+            for row in 0..shape.rows() {
+                let copies = shape.data_slots(row, 0).count() as u64;
+                let member = shape.data_slots(row, 0).iter().nth((row % copies) as usize);
+                spoil(&array, member.unwrap().0 as usize, row, row % 8 * GRAIN);
+            }
+            let all = bad_blocks(&array);
+            check(&mut array, &content);
+            let repairs = |shard: &engine::shard::Shard<_>| shard.engine.stats().read_repairs;
+            let repaired: u64 = array.shards.iter().map(repairs).sum();
+            assert_eq!(repaired, (all - bad_blocks(&array)) as u64);
+            assert!(
+                repaired >= shape.rows(),
+                "{repaired}: {shape:?} on {shards} shards"
+            );
+            assert!(no_member_failed(&array));
+        }
+    }
+}
+
 #[test]
 fn a_write_into_a_grain_that_cannot_be_had_fails_alone() {
     let shape = geometry(Level::Raid5, 4, 128 << 10, 4);

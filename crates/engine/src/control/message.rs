@@ -5,7 +5,7 @@
 use super::record::{ContainerView, MemberSet};
 use crate::policy::ErrorClass;
 use crate::request::{Failure, Operation};
-use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
+use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet, VolumeId};
 use alloc::sync::Arc;
 
 /// A piece of a request on its way to the shard that owns its row.
@@ -19,8 +19,10 @@ pub struct Forward {
     pub operation: Operation,
     /// Durable before acknowledged.
     pub fua: bool,
-    /// Slots whose content of this range could not be read by the asking shard.
-    pub unreadable: u64,
+    /// A read, because some block of it could not be read: it is to be found and written back.
+    pub repairs: bool,
+    /// Slots that could not serve this range when the asking shard tried.
+    pub tried: SlotSet,
     /// The volume.
     pub volume: VolumeId,
     /// First byte in the volume.
