@@ -3,7 +3,9 @@
 use crate::background::JobRunner;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobView};
-use crate::request::Failure;
+use crate::inflight::Work;
+use crate::layout::Level;
+use crate::request::{Failure, Operation};
 use crate::shard::{Engine, Output};
 use crate::units::{Nanos, VolumeId};
 use alloc::sync::Arc;
@@ -82,16 +84,38 @@ impl Engine {
         self.answer(tag, origin, Err(Failure::Stopping));
     }
 
+    /// Whether writes are under way without a lock, from before there was a job.
+    fn writes_unlocked(&self, at: usize) -> bool {
+        let volume = VolumeId(at as u8);
+        if self.volumes[at].shape.level != Level::Raid0 || self.volumes[at].job.is_none() {
+            return false;
+        }
+        let single = |index: &u32| self.singles[*index].writes_to(volume);
+        let planned = |index: &u32| {
+            let running = &self.running[*index];
+            match running.work {
+                Work::Direct { request } if running.outstanding > 0 => {
+                    let asked = &self.requests[request].request;
+                    asked.volume == volume && asked.operation == Operation::Write
+                }
+                _ => false,
+            }
+        };
+        (0..self.singles.capacity() as u32).any(|index| single(&index))
+            || (0..self.running.capacity() as u32).any(|index| planned(&index))
+    }
+
     /// Confirms the latest epoch when nothing that it forbids is under way.
     #[inline]
     pub(crate) fn confirm_epoch(&mut self) {
         let Some(epoch) = self.unconfirmed else {
             return;
         };
-        let drained = self.volumes.iter().all(|volume| {
+        let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view.stopping
                 || self.running.used() + self.requests.used() + self.singles.used() == 0;
-            stopped && (volume.view.writes_allowed || volume.writes_running == 0)
+            let drained = volume.view.writes_allowed || volume.writes_running == 0;
+            stopped && drained && !self.writes_unlocked(at)
         });
         if drained {
             self.unconfirmed = None;

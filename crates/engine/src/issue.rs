@@ -20,10 +20,11 @@ impl Engine {
         // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
         self.requests[index].outstanding += 1;
         let request = self.requests[index].request;
-        let level = self.volumes[request.volume.0 as usize].shape.level;
+        let volume = &self.volumes[request.volume.0 as usize];
         let all = match request.operation {
             Operation::Read => self.issue_direct(index, StepKind::Read),
-            Operation::Write if level == Level::Raid0 => {
+            // While a drive is copied, what is being copied is locked.
+            Operation::Write if volume.shape.level == Level::Raid0 && volume.job.is_none() => {
                 self.issue_direct(index, StepKind::Write { fua: request.fua })
             }
             Operation::Write => self.issue_parts(index),

@@ -20,7 +20,7 @@
 
 mod answers;
 
-use crate::control::record::{JobKind, LogArea};
+use crate::control::record::LogArea;
 use crate::inflight::{Progress, Work};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
 use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
@@ -270,10 +270,7 @@ impl Engine {
         log.generation = self.leftovers.free_generation(log.generation, name);
         let volume = &self.volumes[log.unit.volume.0 as usize];
         let in_service = volume.member(log.unit.slot, false);
-        let copied_to = match volume.job.as_ref().map(|job| job.view.kind) {
-            Some(JobKind::Replace(slot, to)) if slot == log.unit.slot => Some(to),
-            _ => None,
-        };
+        let copied_to = volume.member(log.unit.slot, true);
         log.members =
             [in_service, copied_to].map(|member| member.filter(|&member| !self.failed.has(member)));
         let count = log.members.iter().flatten().count() as u8;

@@ -108,7 +108,11 @@ impl Engine {
             return false;
         }
         match volume.shape.level {
-            Level::Raid0 => return false,
+            Level::Raid0 => {
+                // A drive that is only being copied to may miss anything: it is in no slot.
+                let mut members = volume.view.slots.iter().flatten();
+                return !members.any(|&member| running.missed.has(member));
+            }
             Level::Raid5 => return true,
             Level::Raid1 | Level::Raid10 => {}
         }
@@ -121,6 +125,7 @@ impl Engine {
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
                 other.offset_bytes == step.offset_bytes
+                    && !other.shadow
                     && state.progress == Progress::Done
                     && volume.shape.data_index(0, other.slot)
                         == volume.shape.data_index(0, step.slot)

@@ -19,7 +19,7 @@ use crate::ranges::{BandKey, NONE};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::route::PLANS_RESERVED;
 use crate::shard::{Engine, Output};
-use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
+use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use crate::world::{Io, Token};
 
 /// A request under way without a plan. Fits a cache line.
@@ -70,6 +70,12 @@ impl Single {
     pub fn give_up(&mut self) -> (u16, u16) {
         let commands = core::mem::take(&mut self.outstanding).count_ones();
         (commands as u16, self.generation)
+    }
+
+    /// Whether it is a write to `volume` that has not ended.
+    pub fn writes_to(&self, volume: VolumeId) -> bool {
+        let is_write = self.request.operation == Operation::Write;
+        self.outstanding != 0 && is_write && self.request.volume == volume
     }
 
     pub fn memory(&self) -> Segment {

@@ -147,14 +147,21 @@ impl Volume {
         view
     }
 
+    /// The slot whose drive is being copied, and the drive it is copied to.
+    #[inline]
+    pub fn copying(&self) -> Option<(Slot, MemberId)> {
+        match self.job.as_ref()?.view.kind {
+            JobKind::Replace(slot, to) => Some((slot, to)),
+            _ => None,
+        }
+    }
+
     /// The drive that a step goes to.
     #[inline]
     pub fn member(&self, slot: Slot, shadow: bool) -> Option<MemberId> {
         if shadow {
-            return match self.job.as_ref()?.view.kind {
-                JobKind::Replace(at, to) if at == slot => Some(to),
-                _ => None,
-            };
+            let (copied, to) = self.copying()?;
+            return (copied == slot).then_some(to);
         }
         self.view.slots[slot.0 as usize]
     }

@@ -24,6 +24,8 @@ pub(super) struct Job {
     mismatches: [u64; SHARDS_MAX],
     failures: [u64; SHARDS_MAX],
     paused: bool,
+    /// It starts once every shard knows of it and nothing is under way that does not.
+    known_from_epoch: u64,
     started: bool,
     /// Since when and from which band its pace is measured.
     paced_since: Nanos,
@@ -141,6 +143,7 @@ impl Jobs {
             mismatches: [0; SHARDS_MAX],
             failures: [0; SHARDS_MAX],
             paused: false,
+            known_from_epoch: 0,
             started: false,
             paced_since: Nanos(0),
             paced_from: from_band,
@@ -278,6 +281,10 @@ impl Controller {
     pub(super) fn add_job(&mut self, at: usize, kind: JobKind, name: JobName) {
         let shape = self.record.volumes[at].geometry;
         self.jobs.add(at, &shape, kind, name, 0);
+        let known_from_epoch = self.view_changed();
+        if let Some(job) = &mut self.jobs.jobs[at] {
+            job.known_from_epoch = known_from_epoch;
+        }
     }
 
     pub(super) fn has_job(&self, at: usize) -> bool {
@@ -371,6 +378,10 @@ impl Controller {
             return;
         }
         let now = self.now;
+        let is_known = |job: &Job| self.all_confirmed(job.known_from_epoch);
+        if !self.jobs.jobs[at].as_ref().is_some_and(is_known) {
+            return;
+        }
         self.jobs.last_checkpoint = now;
         let Some(job) = &mut self.jobs.jobs[at] else {
             return;
