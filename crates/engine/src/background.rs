@@ -360,16 +360,28 @@ impl Engine {
         self.end_band(index);
     }
 
-    /// Something at `low` of a band cannot be read; returns whether the rest of the band is worth doing.
-    pub(crate) fn job_failed_at(&mut self, index: u32, low: u32) -> bool {
+    /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
+    pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
         let Work::Background { band, .. } = self.running[index].work else {
             return false;
         };
+        let volume = &self.volumes[self.running[index].volume as usize];
+        let view = volume.row_view(band, self.id, self.shards, self.failed);
+        let is_degraded = view.readable != SlotSet::all(volume.shape.members);
+        let can_be_read = volume
+            .shape
+            .survives(SlotSet(view.readable.0 & !piece.avoid.0));
         let counted = core::mem::replace(&mut self.running[index].band_failed, true);
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
         job.failures += u64::from(!counted);
+        let checks = matches!(job.view.kind, JobKind::Check { .. });
+        if checks && is_degraded && can_be_read {
+            // A member has failed, which leaves nothing to compare with but loses nothing.
+            job.aborted = true;
+            return false;
+        }
         // A new drive without this content must never count as current.
         let fills = job.fills();
         job.aborted |= fills;
@@ -377,7 +389,7 @@ impl Engine {
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         self.emit(Event::Unrecoverable {
             volume: self.volume_of(index),
-            offset_bytes: row_bytes + u64::from(low),
+            offset_bytes: row_bytes + u64::from(piece.low),
         });
         !fills
     }

@@ -270,7 +270,7 @@ impl Engine {
     /// A piece cannot be done with what is readable; returns whether the others are worth doing.
     fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
         let mut at = match self.running[index].work {
-            Work::Background { .. } => return self.job_failed_at(index, piecewise.low),
+            Work::Background { .. } => return self.job_failed_at(index, piecewise),
             work => work.parts(),
         };
         let is_write = matches!(self.running[index].work, Work::Write { .. });

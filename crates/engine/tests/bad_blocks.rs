@@ -499,3 +499,39 @@ fn under_load_no_bad_block_is_noticed_by_clients() {
         }
     }
 }
+
+/// With one drive gone there is nothing to compare with, but everything can still be read.
+#[test]
+fn a_scrub_whose_member_fails_calls_nothing_lost() {
+    let shapes = [
+        geometry(Level::Raid1, 2, 64 << 10, 12),
+        geometry(Level::Raid10, 4, 32 << 10, 12),
+        geometry(Level::Raid5, 4, 32 << 10, 12),
+    ];
+    for (shape, turns) in shapes
+        .into_iter()
+        .flat_map(|shape| (0..12).map(move |at| (shape, at)))
+    {
+        let (mut array, content) = filled(shape, 0, 1 + turns % 3, 21);
+        (0..shape.rows()).for_each(|row| spoil(&array, 1, row, row % 8 * GRAIN));
+        array.shared.borrow_mut().events.clear();
+        let (volume, repair) = (VolumeId(0), turns % 2 == 0);
+        array.command(Command::Scrub { volume, repair }).unwrap();
+        for _ in 0..turns * 2 {
+            array.turn();
+        }
+        array.shared.borrow_mut().disks[1].gone = true;
+        let (complete, ..) = job_end(
+            &mut array,
+            if repair {
+                JobName::Repair
+            } else {
+                JobName::Check
+            },
+        );
+        assert!(!complete, "{shape:?} {turns}");
+        let lost = |event: &Event| matches!(event, Event::Unrecoverable { .. });
+        assert!(!array.has_event(lost), "{shape:?} {turns}");
+        check(&mut array, &content);
+    }
+}
