@@ -166,6 +166,37 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
 }
 
 #[test]
+fn a_drive_that_hangs_before_it_is_served_is_named() {
+    if !has_fuse("a_drive_that_hangs_before_it_is_served_is_named") {
+        return;
+    }
+    let (bed, faulty) = with_faulty(3, 1, 48 * MIB);
+    let drives = specs(&bed, 3);
+    bed.create("data", 5, &drives, &[]);
+    let frozen = faulty.freeze();
+    std::thread::scope(|scope| {
+        for command in ["assemble", "list", "examine", "doctor"] {
+            let mut line = bed.fullstripe(&[command]);
+            line.args(&drives);
+            scope.spawn(move || {
+                let said = run(&mut line, 40);
+                let all = format!("{}{}", said.out, said.err);
+                assert!(!said.status.success(), "{said}");
+                let named = all.lines().any(|line| {
+                    line.contains("faulty1/disk") && line.contains("does not answer for")
+                });
+                assert!(named, "{said}");
+            });
+        }
+        bed.serve(&drives).refused("does not answer for");
+    });
+    drop(frozen);
+    let server = bed.serve(&drives).start();
+    server.wait_optimal(60);
+    server.stop();
+}
+
+#[test]
 fn an_idle_file_whose_file_system_hangs_is_told_of_and_kept() {
     if !has_fuse("an_idle_file_whose_file_system_hangs_is_told_of_and_kept") {
         return;

@@ -4,7 +4,7 @@
 //! of something; for a file, other users are looked up ([`drives::claimants`]).
 
 use super::exit_codes::refused;
-use crate::container::probe::{Probed, parse_spec, probe, probe_all};
+use crate::container::probe::{Probed, in_time, parse_spec, probe, probe_all};
 use anyhow::{Result, bail};
 use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
@@ -55,7 +55,7 @@ fn refuse_twins(specs: &[String]) -> Result<()> {
         let Target::Path(path) = parse_spec(text)?.target else {
             continue;
         };
-        let path = path.canonicalize().unwrap_or(path);
+        let path = in_time(text, move || path.canonicalize().unwrap_or(path))?;
         if let Some((_, earlier)) = seen.iter().find(|(other, _)| *other == path) {
             bail!("{earlier} and {text} are the same drive; name each once");
         }

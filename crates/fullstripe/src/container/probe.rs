@@ -1,13 +1,20 @@
 //! Opening members and reading the metadata region at their end.
 
 use super::busy::open;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use assembly::member::Looked;
 pub use assembly::member::{FoundShadow, Member};
 use drives::drive::{Access, Drive};
 use drives::spec::{MemberSpec, Target};
 use metadata::imsm::place::{Found, Placement};
 use metadata::imsm::{DecodeError, SectorSize, Serial};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// A drive that takes longer than this for its first answer is taken for hung. Kernels retry for up to 30 s
+/// per command, but a drive that needs that is not one to start an array with.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 
 /// A member that has been opened and looked at.
 #[derive(Debug)]
@@ -39,8 +46,17 @@ pub fn parse_spec(text: &str) -> Result<MemberSpec> {
 /// Opens the member `spec` and reads its metadata region.
 ///
 /// # Errors
-/// The drive cannot be opened or read, or is too small for any metadata.
+/// The drive cannot be opened or read, does not answer, or is too small for any metadata.
 pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
+    let name = match &spec.target {
+        Target::Path(path) => path.display().to_string(),
+        // Memory answers.
+        Target::Ram { .. } | Target::Null { .. } => return probe_patiently(spec, access),
+    };
+    in_time(&name, move || probe_patiently(spec, access))?
+}
+
+fn probe_patiently(spec: MemberSpec, access: Access) -> Result<Probed> {
     let drive = open(&spec, access)?;
     let name = drive.name().to_owned();
     let Some(sector) = SectorSize::from_bytes(drive.sector_bytes()) else {
@@ -64,6 +80,28 @@ pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
         serial,
         found,
         shadow,
+    })
+}
+
+/// What `ask` finds out of the drive called `name`, on a thread of its own: one that hangs would hang the
+/// command, and nobody would learn which drive it is.
+///
+/// # Errors
+/// There is no answer in time.
+pub fn in_time<T: Send + 'static>(
+    name: &str,
+    ask: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        // Whoever asked may have given up.
+        let _ = sender.send(ask());
+    })?;
+    receiver.recv_timeout(ANSWERS_WITHIN).map_err(|_| {
+        anyhow!(
+            "{name} does not answer for {} s; leave it out, or look for the reason in the kernel's log",
+            ANSWERS_WITHIN.as_secs()
+        )
     })
 }
 
