@@ -2,11 +2,12 @@
 
 mod memory;
 
-use engine::control::message::Command;
+use engine::control::message::{Command, Message};
 use engine::event::{Event, JobName};
-use engine::layout::{Geometry, Level};
+use engine::layout::{Geometry, Level, Location};
+use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::{MemberId, Slot, VolumeId};
+use engine::units::{MemberId, ShardId, Slot, VolumeId};
 use memory::client::Client;
 use memory::{Array, geometry, record};
 
@@ -92,6 +93,86 @@ fn a_new_drive_that_dies_while_it_is_copied_to_costs_nothing() {
                 client.step(&mut array, 16);
             }
             client.verify(&mut array);
+        }
+    }
+}
+
+/// One shard writes to the new drive while the other has not heard of it and reads from the old one.
+#[test]
+fn a_shard_that_learns_late_reads_nothing_old() {
+    for shape in shapes() {
+        let mut array = Array::new(record(shape, 1, None), 2, 7, Options::default());
+        let length = 4096;
+        // Of the first shard's rows: the one whose data on the drive in slot 1 is the first.
+        let of_slot = |row: u64| (0..shape.data_members()).map(move |index| (row, index));
+        let places = (0..shape.rows()).filter(|&row| shape.owner(row, 2) == ShardId(0));
+        let (row, data_index) = places
+            .flat_map(of_slot)
+            .find(|&(row, index)| shape.data_slots(row, index).has(Slot(1)))
+            .unwrap();
+        let offset = shape.volume_offset_bytes(Location {
+            row,
+            data_index,
+            in_chunk_bytes: 0,
+        });
+        array.write(0, offset, &[1; 4096]).unwrap();
+        array.command(replace(&shape)).unwrap();
+        let to = MemberId(shape.members);
+        let changes = |message: &Message| matches!(message, Message::View(view) if view.volumes[0].slots[1] == Some(to));
+        // The second shard hears nothing from the moment in which the drives change places.
+        let mut kept = Vec::new();
+        for _ in 0..400_000 {
+            array.shards[0].turn();
+            array.shared.borrow_mut().now += 10_000;
+            let mut shared = array.shared.borrow_mut();
+            if shared.mail[1].iter().any(changes) {
+                kept.extend(shared.mail[1].drain(..));
+                break;
+            }
+            drop(shared);
+            array.shards[1].turn();
+        }
+        assert!(kept.iter().any(changes), "{shape:?}");
+        let buffer = array.allocate(length);
+        array.fill(buffer, &[2; 4096]);
+        let tag = array.submit(0, Operation::Write, offset, length as u32, buffer);
+        for _ in 0..1000 {
+            array.shards[0].turn();
+            array.shared.borrow_mut().now += 10_000;
+            kept.extend(array.shared.borrow_mut().mail[1].drain(..));
+        }
+        let written = array.take_completion(tag);
+        let into = array.allocate(length);
+        let read = array.submit(1, Operation::Read, offset, length as u32, into);
+        for _ in 0..1000 {
+            array.shards[1].turn();
+            array.shared.borrow_mut().now += 10_000;
+        }
+        assert_eq!(array.take_completion(read), Some(Ok(())), "{shape:?}");
+        let found = array.shared.borrow().memory[into.0 as usize];
+        assert!(
+            found == 2 || written.is_none(),
+            "{shape:?}: acknowledged, and read as before"
+        );
+        array.shared.borrow_mut().mail[1].extend(kept);
+        array.run_until(|array| ended(array, true));
+        assert_eq!(array.read(1, offset, 4096).unwrap(), [2; 4096]);
+    }
+}
+
+#[test]
+fn an_array_stops_at_any_moment_of_a_replacement() {
+    for shape in shapes() {
+        for seed in 0..60 {
+            let shards = 1 + (seed % 3) as u8;
+            let mut array = Array::new(record(shape, 1, None), shards, seed, Options::default());
+            array.write(0, 0, &[7; 4096]).unwrap();
+            array.command(replace(&shape)).unwrap();
+            for _ in 0..2 * seed {
+                array.turn();
+            }
+            array.command(Command::Stop).unwrap();
+            array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
         }
     }
 }

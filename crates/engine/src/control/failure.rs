@@ -126,10 +126,16 @@ impl Controller {
             return;
         }
         self.failures.retain(|failure| !done.has(failure.member));
-        self.announced.0 |= done.0;
+        for member in done.iter() {
+            self.announce(member);
+            self.event(Event::FailureRecorded(member));
+        }
+    }
+
+    /// Tells shards that the record does without a member: what it missed may be acknowledged.
+    pub(super) fn announce(&mut self, member: MemberId) {
+        self.announced.insert(member);
         self.outputs
             .push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
-        done.iter()
-            .for_each(|member| self.event(Event::FailureRecorded(member)));
     }
 }

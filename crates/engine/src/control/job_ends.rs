@@ -111,7 +111,7 @@ impl Controller {
         let may_end = match kind {
             Some(JobKind::Check { .. }) => true,
             // Past that point it is as good as done.
-            Some(JobKind::Replace(..)) => self.switch.is_none(),
+            Some(JobKind::Replace(..)) => self.switch.is_none() && self.leaving.is_none(),
             _ => false,
         };
         if may_end {
@@ -127,6 +127,8 @@ impl Controller {
                 Some(JobKind::Rebuild(Slot(slot))) => {
                     self.record.volumes[at].slots[slot as usize].member == Some(member)
                 }
+                // The drives have changed places: it ends by itself.
+                Some(JobKind::Replace(..)) if self.leaving.is_some() => false,
                 Some(JobKind::Replace(slot, to)) => {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
                     to == member || old == Some(member) || self.marks[at].failed

@@ -161,6 +161,13 @@ impl Jobs {
         self.active = self.active.filter(|&active| active != at);
     }
 
+    /// From now on the copy goes from the new drive to the `old` one.
+    pub fn turn_around(&mut self, at: usize, slot: Slot, old: MemberId) {
+        if let Some(job) = &mut self.jobs[at] {
+            job.view.kind = JobKind::Replace(slot, old);
+        }
+    }
+
     pub fn is_resting(&self, at: usize) -> bool {
         self.jobs[at].as_ref().is_some_and(|job| job.resting)
     }

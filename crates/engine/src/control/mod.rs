@@ -85,6 +85,8 @@ pub struct Controller {
     jobs: Jobs,
     /// A replacement whose record is on its way.
     switch: Option<replace::Switch>,
+    /// The drive that it has replaced, until nobody reads from it.
+    leaving: Option<replace::Leaving>,
     flush: Option<(u32, FlushPurpose)>,
     next_ticket: u32,
     options: Options,
@@ -116,6 +118,7 @@ impl Controller {
             marks,
             jobs,
             switch: None,
+            leaving: None,
             epoch: 0,
             adopted: vec![0; shards as usize],
             confirmed: vec![0; shards as usize],

@@ -4,7 +4,9 @@
 //! Until the change is over, both drives get every write: a volume that has been copied keeps its job, done
 //! and resting, until the last one is copied too. The record goes first: while the update that names the new
 //! drive is on its way, whichever record a crash leaves names a drive that has everything. Only when it
-//! is durable everywhere does the view change, and the old drive get nothing more.
+//! is durable everywhere does the view change. Then the drives have changed roles: shards read from the new
+//! one, and the old one is what every write is copied to, because a shard that does not know yet may read
+//! from it. When all of them know, the old one gets nothing more.
 
 use super::Controller;
 use super::record::{JobKind, MemberSet, MemberState, Record, SlotRecord};
@@ -18,6 +20,17 @@ pub(super) struct Switch {
     to: MemberId,
     /// The version of the record that names the new drive.
     version: u64,
+}
+
+/// A drive that has been replaced and that shards may still read from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    slot: Slot,
+    old: MemberId,
+    /// The version of the record that does without it.
+    version: u64,
+    /// From this view on nobody reads from it.
+    epoch: u64,
 }
 
 impl Controller {
@@ -70,8 +83,19 @@ impl Controller {
         Some(record)
     }
 
-    /// Once the record that names the new drive is durable, so does the view.
+    /// Once the record that names the new drive is durable, so does the view; and once that is everybody's,
+    /// the old drive goes.
     pub(super) fn run_switch(&mut self) {
+        if let Some(leaving) = self.leaving
+            && self.updater.has(leaving.version)
+            && self.all_adopted(leaving.epoch)
+        {
+            self.leaving = None;
+            self.announce(leaving.old);
+            for at in self.replacing(leaving.slot, leaving.old) {
+                self.end_job(at, true);
+            }
+        }
         if self
             .switch
             .is_some_and(|switch| self.updater.has(switch.version))
@@ -84,10 +108,20 @@ impl Controller {
         let Some(record) = self.record_after_switch() else {
             return;
         };
-        self.record = record;
-        if let Some(Switch { slot, to, .. }) = self.switch.take() {
-            for at in self.replacing(slot, to) {
-                self.end_job(at, true);
+        let before = core::mem::replace(&mut self.record, record);
+        let Some(Switch { slot, to, version }) = self.switch.take() else {
+            return;
+        };
+        let epoch = self.view_changed();
+        for at in self.replacing(slot, to) {
+            if let Some(old) = before.volumes[at].slots[slot.0 as usize].member {
+                self.jobs.turn_around(at, slot, old);
+                self.leaving = Some(Leaving {
+                    slot,
+                    old,
+                    version,
+                    epoch,
+                });
             }
         }
     }
