@@ -211,6 +211,11 @@ impl Server<'_> {
         &self.nbd
     }
 
+    /// The API's socket.
+    pub fn api_socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// A volume's URI, as NBD tools take it.
     pub fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.nbd.display())

@@ -1,0 +1,145 @@
+//! What a serving process says of itself while nobody asks anything of its volumes: to a command that it
+//! calls, to somebody who watches, and about a drive that vanishes meanwhile.
+
+mod common;
+
+use common::process::Guarded;
+use common::{Bed, MIB, run};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[test]
+fn the_event_command_hears_of_everything() {
+    let bed = Bed::new(4, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let hook = "{ echo \"$FULLSTRIPE_EVENT $FULLSTRIPE_VOLUME $FULLSTRIPE_MEMBER $FULLSTRIPE_TIME\"; cat; echo; } >> heard";
+    let server = bed
+        .serve(bed.first(3))
+        .option(&["--on-event", hook])
+        .start();
+    server.order(&["fail", "1"]).ok();
+    let spare = bed.drive(3).display().to_string();
+    server.order(&["add-spare", &spare]).ok();
+    server.wait_event("job-ended", "rebuild finished", 60);
+    let told = server.order(&["events", "--json"]).ok();
+    server.stop();
+    // Nothing is lost at the end: the server waits for the last call.
+    let heard = std::fs::read_to_string(bed.path("heard")).expect("the command was called");
+    let events = |text: &str| -> Vec<Value> {
+        let lines = text.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .filter(Value::is_object)
+            .collect()
+    };
+    let all = events(&heard);
+    let told = events(&told.out);
+    assert!(told.len() >= 5, "{told:?}");
+    for event in &told {
+        let same = |heard: &&Value| {
+            ["kind", "text", "time_s"]
+                .iter()
+                .all(|key| heard[*key] == event[*key])
+        };
+        assert!(
+            all.iter().any(|one| same(&one)),
+            "{event} is not in {heard}"
+        );
+    }
+    let failed = heard
+        .lines()
+        .find(|line| line.starts_with("member-failed "));
+    let words: Vec<&str> = failed.expect("a drive failed").split(' ').collect();
+    assert!(
+        words[1].is_empty() && words[2].ends_with("/d1"),
+        "{words:?}"
+    );
+    assert!(
+        words[3]
+            .parse::<u64>()
+            .is_ok_and(|time| time > 1_700_000_000),
+        "{words:?}"
+    );
+    let ended = heard
+        .lines()
+        .find(|line| line.starts_with("job-ended data "));
+    assert!(ended.is_some(), "{heard}");
+}
+
+#[test]
+fn whoever_watches_sees_each_change() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let api = server.api_socket().display().to_string();
+    let mut watch = bed.fullstripe(&["status", "--watch", "--socket", &api]);
+    watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watcher = Guarded::start(&mut watch);
+    let (sender, lines) = mpsc::channel();
+    let out = watcher.child().stdout.take().expect("it is piped");
+    std::thread::spawn(move || {
+        let lines = BufReader::new(out).lines().map_while(Result::ok);
+        lines.for_each(|line| drop(sender.send(line)));
+    });
+    let mut seen: Vec<String> = Vec::new();
+    let mut wait_for = |wanted: &str| {
+        while seen.last().is_none_or(|last| last != wanted) {
+            let line = lines.recv_timeout(Duration::from_secs(20));
+            seen.push(line.unwrap_or_else(|_| panic!("no line \"{wanted}\": {seen:?}")));
+        }
+    };
+    wait_for("volume data: optimal");
+    server.order(&["fail", "2"]).ok();
+    wait_for("volume data: degraded");
+    wait_for("volume data slot 2: failed");
+    server.stop();
+    seen.extend(lines.iter());
+    for line in ["volume data: optimal", "volume data: degraded"] {
+        let count = seen.iter().filter(|found| *found == line).count();
+        assert_eq!(count, 1, "{line}: {seen:?}");
+    }
+    watcher.wait(Duration::from_secs(20));
+}
+
+#[test]
+fn a_drive_that_vanishes_while_nothing_is_asked_of_it_is_failed() {
+    let bed = Bed::new(4, 48 * MIB);
+    bed.create("data", 10, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    bed.set_length(3, MIB);
+    server.wait_event("member-failed", "d3", 20);
+    server.wait_event("failure-recorded", "d3", 10);
+    server.wait_status("degraded", 10, |status| {
+        status["volumes"][0]["state"] == "degraded"
+    });
+    server.stop();
+    let said = run(bed.fullstripe(&["assemble"]).args(bed.first(3)), 20);
+    assert!(
+        said.out.contains("degraded"),
+        "its failure is on record: {said}"
+    );
+}
+
+#[test]
+fn json_lines_go_to_a_reader_that_comes_and_goes() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let api = server.api_socket().display().to_string();
+    let mut follow = bed.fullstripe(&["events", "--follow", "--json", "--socket", &api]);
+    follow.stdout(Stdio::piped()).stderr(Stdio::piped());
+    drop(Guarded::start(&mut follow));
+    server.order(&["fail", "0"]).ok();
+    server.wait_event("failure-recorded", "d0", 10);
+    let said = server.order(&["events", "--json"]).ok();
+    let kinds: Vec<String> = said
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["kind"].to_string())
+        .collect();
+    assert!(kinds.contains(&"\"member-failed\"".to_owned()), "{kinds:?}");
+    server.stop();
+}
