@@ -73,7 +73,6 @@ impl Volume {
         let Some(migration) = &self.migration else {
             return;
         };
-        let is_mirror = self.map.level() == Some(Level::Raid1);
         match migration.kind {
             MigrationKind::Rebuild if migration.second_map.state == MapState::Failed => {
                 // Too many lost: what was in sync is what the second map says.
@@ -85,13 +84,20 @@ impl Volume {
                 self.migration = None;
             }
             MigrationKind::Verify => self.migration = None,
-            // The one copy that is left agrees with itself.
-            MigrationKind::InitialSync | MigrationKind::Repair if is_mirror => {
+            MigrationKind::InitialSync | MigrationKind::Repair if self.has_single_copies() => {
                 self.migration = None;
                 self.status &= !Self::VERIFY_AND_FIX;
             }
             _ => {}
         }
+    }
+
+    /// Whether the volume consists of mirrors of which each has lost a copy: those that are left agree with
+    /// themselves, so there is nothing to synchronise, only to rebuild.
+    pub(super) fn has_single_copies(&self) -> bool {
+        let mirrored = matches!(self.map.level(), Some(Level::Raid1 | Level::Raid10));
+        let mut mirrors = self.current_map().order.chunks(2);
+        mirrored && mirrors.all(|mirror| mirror.iter().any(|slot| slot.out_of_sync))
     }
 
     /// Slots that are being rebuilt: out of sync now, in sync when the rebuild is finished.

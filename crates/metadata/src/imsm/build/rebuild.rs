@@ -31,8 +31,9 @@ impl Mpb {
     /// Records that `slot` of volume number `volume` is being rebuilt onto `target`, and returns
     /// the target's row in the disk table **after** rows that are no longer needed were deleted.
     ///
-    /// A RAID 5's unfinished initial synchronisation or repair ends hereby: rebuilding makes every
-    /// row consistent. One of a RAID 10 must be finished first.
+    /// An unfinished initial synchronisation or repair ends hereby where rebuilding makes everything
+    /// consistent: on a RAID 5, and on mirrors that have all lost a copy. Where a mirror of a RAID 10 is
+    /// whole it must be finished first.
     ///
     /// # Errors
     /// No such volume; the slot is not lost; the volume has failed or is busy; or the drive is
@@ -184,12 +185,13 @@ impl Volume {
             return Err(BuildError::Failed { name });
         }
         let unfinished = self.migration.as_ref().map(|migration| migration.kind);
-        match (unfinished, level) {
-            (None, _)
-            | (Some(MigrationKind::InitialSync | MigrationKind::Repair), Some(Level::Raid5)) => {
+        let rebuilding_suffices = level == Some(Level::Raid5) || self.has_single_copies();
+        match unfinished {
+            None => Ok(()),
+            Some(MigrationKind::InitialSync | MigrationKind::Repair) if rebuilding_suffices => {
                 Ok(())
             }
-            (Some(kind), _) => Err(BuildError::Busy { name, kind }),
+            Some(kind) => Err(BuildError::Busy { name, kind }),
         }
     }
 

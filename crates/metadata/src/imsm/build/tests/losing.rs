@@ -291,3 +291,53 @@ fn a_mirror_that_loses_a_half_has_nothing_left_to_synchronise() {
     assert_eq!((volume.migration.is_none(), volume.status), (true, 0xC));
     assert_eq!(volume.map.state, MapState::Degraded);
 }
+
+#[test]
+fn mirrors_that_have_all_lost_a_copy_have_nothing_to_synchronise() {
+    let unsynced = || {
+        let mut new = spec("v", Level::Raid10);
+        new.born_in_sync = false;
+        Mpb::create(&drives(4, 131_072), &new, IDENTITY).unwrap()
+    };
+    for repair in [false, true] {
+        let mut mpb = unsynced();
+        mpb.start_initial_sync(0).unwrap();
+        if repair {
+            mpb.finish_sync(0).unwrap();
+            mpb.start_repair(0).unwrap();
+        }
+        mpb.mark_failed(1).unwrap();
+        // Slots 2 and 3 still have to be made equal.
+        let volume = &mpb.volumes[0];
+        assert!(volume.migration.is_some());
+        assert_eq!(volume.status & Volume::VERIFY_AND_FIX != 0, repair);
+        assert!(matches!(
+            mpb.start_rebuild(0, 1, SPARE),
+            Err(BuildError::Busy { .. })
+        ));
+        let whole = mpb.clone();
+        mpb.mark_failed(2).unwrap();
+        let volume = &mpb.volumes[0];
+        assert_eq!(
+            (&volume.migration, volume.map.state),
+            (&None, MapState::Degraded)
+        );
+        assert_eq!(volume.status & Volume::VERIFY_AND_FIX, 0);
+        mpb.start_rebuild(0, 1, SPARE).unwrap();
+        assert_eq!(mpb.volumes[0].rebuild_targets().collect::<Vec<_>>(), [1]);
+
+        // A record that still says so, as others may write it, does not stop the rebuild either.
+        let mut mpb = whole;
+        for map in mpb.volumes[0].maps_mut() {
+            map.order[2].out_of_sync = true;
+        }
+        mpb.start_rebuild(0, 1, SPARE).unwrap();
+        mpb.finish_rebuild(0).unwrap();
+        let volume = &mpb.volumes[0];
+        assert_eq!(
+            (volume.map.state, volume.map.failed_slot),
+            (MapState::Degraded, Some(2))
+        );
+        assert_eq!(volume.status & Volume::VERIFY_AND_FIX, 0);
+    }
+}
