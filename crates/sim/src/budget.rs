@@ -10,7 +10,11 @@
 //! | any, rebuilding | 0 where the rebuild reads; its target may be lost | as degraded |
 //! | RAID 5, degraded or about to be, clean | 0 | yes |
 //! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: it would be refused |
+//! | RAID 5, dirty, with a write-hole log | 1, but for what is in flight to it | yes, unless a drive that stays is defective |
 //! | any, a metadata update under way | - | yes, but no drive may be meddled with then |
+//!
+//! A drive is defective when it cannot be read somewhere, or fails some commands: what its log says, or what it
+//! is about, may then be unreadable at the start. A drive that is gone is no such thing.
 //!
 //! A member counts as lost from the moment when something may make the array drop it, whether or not the
 //! array knows.
@@ -25,6 +29,8 @@ pub struct State<'a> {
     pub record: &'a Record,
     /// By member: it may be dropped, or cannot be read somewhere.
     pub suspect: &'a [bool],
+    /// By member: it is there, and fails some commands.
+    pub defective: &'a [bool],
     /// No update of the metadata is under way.
     pub is_durable: bool,
 }
@@ -69,6 +75,15 @@ impl State<'_> {
         })
     }
 
+    /// Whether what an interrupted write leaves is settled: there is no parity, or a log that can be replayed.
+    fn is_settled_by_log(&self, volume: &VolumeRecord) -> bool {
+        let is_synced = volume
+            .sync
+            .is_none_or(|sync| matches!(sync.kind, SyncKind::Rebuild(_)));
+        let is_replayed = volume.log.is_some() && is_synced && !self.defective.contains(&true);
+        volume.geometry.level != Level::Raid5 || is_replayed
+    }
+
     /// Whether the process may end without warning.
     #[must_use]
     pub fn may_crash(&self) -> bool {
@@ -77,7 +92,7 @@ impl State<'_> {
             let whole = sure.count() == u32::from(volume.geometry.members);
             // A mark that is being taken back is still on the drives.
             let dirty = volume.dirty || !self.is_durable;
-            let parity_doubtful = volume.geometry.level == Level::Raid5 && dirty;
+            let parity_doubtful = dirty && !self.is_settled_by_log(volume);
             volume.geometry.survives(sure) && (whole || !parity_doubtful)
         })
     }
@@ -88,7 +103,8 @@ impl State<'_> {
     pub fn may_meddle(&self, member: MemberId, stopped: bool) -> bool {
         let doubtful = |volume: &VolumeRecord| {
             let stays_dirty = volume.then_resync || volume.sync.is_some();
-            volume.geometry.level == Level::Raid5 && (stays_dirty || (volume.dirty && !stopped))
+            let interrupted = volume.dirty && !stopped && !self.is_settled_by_log(volume);
+            volume.geometry.level == Level::Raid5 && (stays_dirty || interrupted)
         };
         let volumes = &self.record.volumes;
         self.is_durable && self.may_lose(member) && !volumes.iter().any(doubtful)

@@ -5,6 +5,7 @@ use crate::machine::{Ending, Machine};
 use crate::world::SimWorld;
 use anyhow::Result;
 use assembly::assemble::assemble;
+use assembly::log::{initialise_all, logged_volumes};
 use assembly::member::Member;
 use assembly::persist::Identity;
 use engine::control::Controller;
@@ -76,8 +77,11 @@ impl Process {
         let memory_bytes = payload_from as usize + SLOTS * REQUEST_BYTES_MAX as usize;
         {
             let mut machine = machine.borrow_mut();
-            machine.begin_life(with.shards as usize, memory_bytes, bays);
-            machine.persister = Some(container.persister);
+            let shards = with.shards as usize;
+            machine.begin_life(shards, memory_bytes, bays, container.persister);
+            // What the replay of a log has done is a note.
+            let replayed = |note: &&String| note.contains("write-hole log");
+            machine.replays += container.notes.iter().filter(replayed).count() as u64;
         }
         let now = Nanos(machine.borrow().queue.now_ns());
         let shard = |number: u8| {
@@ -166,6 +170,12 @@ impl Process {
     pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
         let sector = SectorSize::Bytes512;
         let probed = probe(&self.machine, bay, sector)?;
+        let logged = {
+            let machine = self.machine.borrow();
+            logged_volumes(machine.persister.as_ref()?.mpb(), sector)
+        };
+        // An old log must not be replayed once the drive serves.
+        initialise_all(&logged, &[&probed]).ok()?;
         let identity = Identity::of(&probed);
         let mut machine = self.machine.borrow_mut();
         let member = MemberId(u8::try_from(machine.bays.len()).ok()?);

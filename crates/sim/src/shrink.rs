@@ -42,7 +42,11 @@ impl Shrinking {
     }
 
     fn topology(&mut self) {
-        let changes: [fn(&mut History); 5] = [
+        let changes: [fn(&mut History); 6] = [
+            |history| {
+                let volumes = &mut history.topology.volumes;
+                volumes.iter_mut().for_each(|volume| volume.logged = false);
+            },
             |history| {
                 history.topology.volumes.truncate(1);
                 history.actions.retain(|action| volume_of(action) == 0);

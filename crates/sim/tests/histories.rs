@@ -42,6 +42,7 @@ fn survivable_histories_hold_and_faults_do_happen() {
     let counts = summary.counts;
     assert!(counts.faults > 200, "{counts:?}");
     assert!(counts.lives > 2 * summary.histories, "{counts:?}");
+    assert!(counts.replays > 10, "{counts:?}");
 }
 
 #[test]

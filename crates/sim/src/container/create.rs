@@ -14,7 +14,9 @@ use engine::layout::{Geometry, Level};
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::SizeRequest;
 use metadata::imsm::place::{Placement, encode_image};
-use metadata::imsm::{Level as ImsmLevel, Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName};
+use metadata::imsm::{
+    Level as ImsmLevel, Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName, WriteHolePolicy,
+};
 
 /// Sector size of all drives.
 pub const SECTOR: SectorSize = SectorSize::Bytes512;
@@ -116,6 +118,10 @@ fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
     }
     for (at, spec) in specs.iter().enumerate() {
         cut(&mut mpb, topology, at);
+        if topology.volumes[at].logged {
+            // Empty logs are written at every start.
+            mpb.set_write_hole_policy(at, WriteHolePolicy::Log)?;
+        }
         if !spec.born_in_sync {
             mpb.start_initial_sync(at)?;
         }

@@ -27,7 +27,11 @@ impl History {
     /// The history of a seed.
     #[must_use]
     pub fn draw(seed: u64, wish: Wish) -> History {
-        let topology = topology(&mut Stream::new(seed, "topology", 0), wish.level);
+        let mut topology = topology(&mut Stream::new(seed, "topology", 0), wish.level);
+        let mut policies = Stream::new(seed, "write hole", 0);
+        for volume in &mut topology.volumes {
+            volume.logged = volume.level == Level::Raid5 && policies.chance(2, 3);
+        }
         let mut drawing = Drawing {
             random: Stream::new(seed, "history", 0),
             style: Style::draw(&mut Stream::new(seed, "style", 0), wish.mode),
@@ -106,6 +110,7 @@ fn volume(random: &mut Stream, level: Level, left_over: bool) -> VolumeShape {
         chunk_bytes: chunk_bytes as u32,
         component_bytes,
         born_in_sync: !left_over && random.chance(2, 3),
+        logged: false,
     }
 }
 

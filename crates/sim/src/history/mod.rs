@@ -30,6 +30,8 @@ pub struct VolumeShape {
     pub component_bytes: u64,
     /// The members agreed when the volume was made; otherwise redundancy has to be established first.
     pub born_in_sync: bool,
+    /// A RAID 5 that keeps a write-hole log.
+    pub logged: bool,
 }
 
 /// The array.

@@ -2,6 +2,7 @@
 //! queue of what happens next. It survives its process; a process is one `life`.
 
 mod command;
+mod log;
 
 use crate::drive::Drive;
 use crate::journal::Journal;
@@ -103,10 +104,14 @@ pub struct Machine {
     pub pins: Vec<Buffer>,
     /// Events of the engine that nobody has looked at yet.
     pub events: Vec<Event>,
+    /// Write-hole logs replayed at starts.
+    pub replays: u64,
     /// Changes of the record that the format could not express: a sentence each.
     pub problems: Vec<String>,
     /// Follows the engine's record.
     pub persister: Option<Persister>,
+    /// Writes the headers of write-hole logs.
+    log_encoder: Option<log::Encoder>,
     /// By [`MemberId`]: the bay of the drive.
     pub bays: Vec<usize>,
     /// By bay: the last records that were written, the newest last.
@@ -137,7 +142,9 @@ impl Machine {
             pins: Vec::new(),
             events: Vec::new(),
             problems: Vec::new(),
+            replays: 0,
             persister: None,
+            log_encoder: None,
             bays: Vec::new(),
             records: Vec::new(),
             memory: Vec::new(),
@@ -153,9 +160,17 @@ impl Machine {
         }
     }
 
-    /// Begins a life: fresh memory and empty desks.
-    pub fn begin_life(&mut self, shards: usize, memory_bytes: usize, bays: Vec<usize>) {
+    /// Begins a life: fresh memory and empty desks, and a record that will be followed.
+    pub fn begin_life(
+        &mut self,
+        shards: usize,
+        memory_bytes: usize,
+        bays: Vec<usize>,
+        persister: Persister,
+    ) {
         self.life += 1;
+        self.log_encoder = Some(Box::new(persister.log_encoder()));
+        self.persister = Some(persister);
         self.memory = vec![0; memory_bytes];
         self.desks = (0..shards).map(|_| Desk::default()).collect();
         self.links = vec![0; shards * shards];
@@ -178,6 +193,7 @@ impl Machine {
         self.pins.clear();
         self.events.clear();
         self.persister = None;
+        self.log_encoder = None;
         if ending == Ending::Power {
             self.drives.iter_mut().for_each(Drive::lose_power);
         }

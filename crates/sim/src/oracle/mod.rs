@@ -315,22 +315,44 @@ impl Oracle {
     }
 
     /// The process is gone: what was in flight may or may not have been done. With the power gone, what
-    /// was not durable may be undone.
-    pub fn crash(&mut self, power: bool) {
+    /// was not durable may be undone. Returns the sectors that were in flight, in the latter case on their
+    /// way to be durable.
+    pub fn crash(&mut self, power: bool) -> Vec<u64> {
         let now = self.tick();
         self.reads.clear();
+        let mut in_flight = Vec::new();
         for &at in &self.touched {
             let entries = &mut self.sectors[at as usize];
+            let mut open = false;
             for entry in entries.iter_mut() {
+                open |= entry.ended.is_none();
                 entry.ended.get_or_insert(now);
                 if power && !entry.buried {
                     entry.dead = None;
                 }
             }
             forget(entries, None);
+            let possible = entries.iter().filter(|entry| entry.dead.is_none());
+            if open || (power && possible.count() > 1) {
+                in_flight.push(u64::from(at));
+            }
         }
         let sectors = &self.sectors;
         self.touched.retain(|&at| sectors[at as usize].len() > 1);
+        in_flight
+    }
+
+    /// Nobody knows what a sector holds until it is read: it was in flight to a drive that is lost.
+    pub fn may_hold_anything(&mut self, sector: u64) {
+        let now = self.tick();
+        self.sectors[sector as usize].push(Entry {
+            value: Value::LeftOver,
+            request: 0,
+            began: now,
+            ended: Some(now),
+            dead: None,
+            buried: false,
+        });
     }
 }
 

@@ -113,3 +113,31 @@ fn what_an_earlier_owner_left_stays_once_it_was_seen() {
     assert!(read(&mut oracle, 4).is_err());
     assert_eq!(read(&mut oracle, 5), Ok(()));
 }
+
+#[test]
+fn what_was_in_flight_to_a_lost_drive_is_what_the_first_read_finds() {
+    for (power, how, expected) in [
+        (false, None, vec![1]),
+        (false, Some(Ended::Done), vec![]),
+        (true, Some(Ended::Done), vec![1]),
+        (true, Some(Ended::Durable), vec![]),
+    ] {
+        let mut oracle = oracle();
+        oracle.write_begins(1, Value::Of(1), 1..2);
+        if let Some(how) = how {
+            oracle.write_ends(1, 1..2, how);
+        }
+        assert_eq!(oracle.crash(power), expected, "{power} {how:?}");
+    }
+    let mut oracle = oracle();
+    write(&mut oracle, 1, Ended::Durable);
+    oracle.may_hold_anything(1);
+    let torn = [0xA5; SECTOR_BYTES];
+    let mut found = |bytes: &[u8]| {
+        let began = oracle.read_begins();
+        oracle.read_ends(began, 1, bytes)
+    };
+    assert_eq!(found(&torn), Ok(()));
+    assert_eq!(found(&torn), Ok(()));
+    assert!(found(&bytes(1)).is_err());
+}

@@ -33,10 +33,16 @@ impl Run<'_> {
                 || self.meddled[bay]
                 || self.suspect_until_ns[bay] > now_ns
         };
+        let defective = |&bay: &usize| {
+            let faults = &machine.drives[bay].faults;
+            faults.is_armed() || faults.has_bad_sectors()
+        };
         let suspect: Vec<bool> = machine.bays.iter().map(suspect).collect();
+        let defective: Vec<bool> = machine.bays.iter().map(defective).collect();
         wanted(&State {
             record: process.record(),
             suspect: &suspect,
+            defective: &defective,
             is_durable: process.controller().is_durable(),
         })
     }

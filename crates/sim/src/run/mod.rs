@@ -8,6 +8,7 @@ mod judge;
 use crate::container::create::{SECTOR, create};
 use crate::history::{Act, Ask, History, Meddling, Mode, Outage};
 use crate::machine::{Ending, Happening, Machine, Note};
+use crate::oracle::pattern::SECTOR_BYTES;
 use crate::oracle::{Oracle, Value};
 use crate::process::{Process, SLOTS, StartWith};
 use clients::Flying;
@@ -102,6 +103,8 @@ pub struct Counts {
     pub faults_skipped: u64,
     /// Processes started.
     pub lives: u64,
+    /// Write-hole logs replayed at their starts.
+    pub replays: u64,
     /// Entries of the event log.
     pub happenings: u64,
     /// Virtual time.
@@ -116,6 +119,7 @@ impl Counts {
         self.faults += other.faults;
         self.faults_skipped += other.faults_skipped;
         self.lives += other.lives;
+        self.replays += other.replays;
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;
     }
@@ -171,6 +175,7 @@ pub fn run(history: &History, words: bool) -> Outcome {
     let machine = run.machine.borrow();
     let mut counts = run.counts;
     counts.happenings = machine.journal.entries();
+    counts.replays = machine.replays;
     counts.virtual_ms = machine.queue.now_ns() / 1_000_000;
     Outcome {
         hash: machine.journal.hash(),
@@ -418,9 +423,10 @@ impl<'a> Run<'a> {
             process.end(ending);
         }
         self.forget_flying();
-        for oracle in &mut self.oracles {
-            oracle.crash(ending == Ending::Power);
-        }
+        let oracles = self.oracles.iter_mut();
+        let in_flight: Vec<Vec<u64>> = oracles
+            .map(|oracle| oracle.crash(ending == Ending::Power))
+            .collect();
         self.absent.clear();
         self.machine
             .borrow_mut()
@@ -430,6 +436,30 @@ impl<'a> Run<'a> {
         for what in meddling {
             self.meddle(*what);
         }
-        self.start()
+        self.start()?;
+        self.admit_lost_writes(&in_flight);
+        Ok(())
+    }
+
+    /// What a log cannot bring back: data in flight to a member that is lost with the process. Whatever is
+    /// read there first is what it holds from then on.
+    fn admit_lost_writes(&mut self, in_flight: &[Vec<u64>]) {
+        let Some(process) = &self.process else { return };
+        let volumes = process.record().volumes.iter();
+        for ((volume, sectors), oracle) in volumes.zip(in_flight).zip(&mut self.oracles) {
+            if volume.log.is_none() {
+                continue;
+            }
+            let current = volume.current_slots();
+            let is_lost = |sector: &&u64| {
+                let place = volume.geometry.locate(**sector * SECTOR_BYTES as u64);
+                let slots = volume.geometry.data_slots(place.row, place.data_index);
+                slots.0 & !current.0 != 0
+            };
+            sectors
+                .iter()
+                .filter(is_lost)
+                .for_each(|&sector| oracle.may_hold_anything(sector));
+        }
     }
 }

@@ -43,6 +43,8 @@ struct ReportCounts {
     faults_skipped: u64,
     /// Processes started.
     lives: u64,
+    /// Write-hole logs replayed at their starts.
+    replays: u64,
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
@@ -56,6 +58,7 @@ impl From<Counts> for ReportCounts {
             faults: counts.faults,
             faults_skipped: counts.faults_skipped,
             lives: counts.lives,
+            replays: counts.replays,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
         }
@@ -128,12 +131,13 @@ impl Report {
         let _ = writeln!(text, "{verdict}{twice}; hash {}", self.hash);
         let _ = writeln!(
             text,
-            "{} requests ({} failed), {} faults ({} left out), {} starts, {} s of virtual time",
+            "{} requests ({} failed), {} faults ({} left out), {} starts, {} logs replayed, {} s of virtual time",
             counts.requests,
             counts.request_errors,
             counts.faults,
             counts.faults_skipped,
             counts.lives,
+            counts.replays,
             counts.virtual_ms / 1000
         );
         let per_core_minute = runs as f64 * 60.0 / core_s.max(0.001);
@@ -223,7 +227,7 @@ mod tests {
     fn what_held_is_said_in_three_lines() {
         insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
         2 histories held, each run twice; hash 0000000000000abc
-        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 s of virtual time
+        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 s of virtual time
         0.1 s of processor time: 4000 histories per core-minute
         ");
     }
