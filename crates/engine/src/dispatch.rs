@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Level;
 
+use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind, mirror, parity};
 use crate::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
@@ -207,7 +208,7 @@ impl Engine {
             self.volumes[key.volume as usize].plans_writing += 1;
         }
         let planned = match part.kind {
-            PartKind::Write { .. } => self.plan_write(index, key, chosen.first),
+            PartKind::Write { .. } => self.plan_write(index, key, chosen.first, None),
             PartKind::Zero { .. } => self.plan_zero(index, key, &part),
             PartKind::Reconstruct { .. } => self.plan_reconstruct(index, key, &part, SlotSet(0)),
             PartKind::Background => self.plan_background(index, key),
@@ -228,31 +229,44 @@ impl Engine {
         self.volumes[key.volume as usize].row_view(key.band, self.id, self.shards, self.failed)
     }
 
-    fn plan_write(&mut self, index: u32, key: BandKey, parts: u32) -> Result<(), NotEnoughMembers> {
+    /// Plans a chain of writes, as much of it as lies in one piece.
+    pub(crate) fn plan_write(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        parts: u32,
+        piecewise: Option<&Piecewise>,
+    ) -> Result<(), NotEnoughMembers> {
         self.stats.plans_write += 1;
-        let view = self.view_of(key);
+        let mut view = self.view_of(key);
+        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
         let mut pieces = [Piece::EMPTY; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
             let part = &self.ranges.parts[at];
+            let whole = (part.low, part.high);
+            let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             fua_any |= part.kind == PartKind::Write { fua: true };
-            pieces[count] = Piece {
-                data_index: part.data_index,
-                low_bytes: part.low,
-                high_bytes: part.high,
-                buffer: part.buffer,
-            };
-            count += 1;
+            if low < high {
+                pieces[count] = Piece {
+                    data_index: part.data_index,
+                    low_bytes: low,
+                    high_bytes: high,
+                    buffer: part.buffer.at(low - part.low),
+                };
+                count += 1;
+            }
             at = part.next;
         }
-        let plan = &mut self.running[index].plan;
-        if volume.shape.level == Level::Raid5 {
-            parity::parity_write(plan, &volume.shape, row, &pieces[..count], &view, fua_any)
-        } else {
-            mirror::mirror_write(plan, &volume.shape, row, &pieces[0], &view, fua_any)
+        let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
+        let pieces = &pieces[..count];
+        if shape.level == Level::Raid5 {
+            return parity::parity_write(plan, shape, row, pieces, &view, fua_any);
         }
+        let mut pieces = pieces.iter();
+        pieces.try_for_each(|piece| mirror::mirror_write(plan, shape, row, piece, &view, fua_any))
     }
 
     fn plan_zero(&mut self, index: u32, key: BandKey, part: &Part) -> Result<(), NotEnoughMembers> {

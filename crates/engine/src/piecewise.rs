@@ -10,10 +10,10 @@
 
 use crate::event::Event;
 use crate::inflight::{Progress, Work};
-use crate::layout::{Level, Location};
+use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
-use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, StepKind, mirror, parity};
-use crate::ranges::{BandKey, NONE, Part, PartKind};
+use crate::plan::{NotEnoughMembers, StepKind};
+use crate::ranges::{BandKey, NONE, Part};
 use crate::request::Failure;
 use crate::shard::{Engine, Output};
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
@@ -48,6 +48,11 @@ impl Piecewise {
     /// End of the piece under way. Pieces meet at borders of grains.
     pub fn high(&self) -> u32 {
         (self.low / GRAIN_BYTES * GRAIN_BYTES + self.length_bytes).min(self.end)
+    }
+
+    /// What a part and the piece have in common; empty if the first is not below the second.
+    pub fn overlap(&self, part: &Part) -> (u32, u32) {
+        (part.low.max(self.low), part.high.min(self.high()))
     }
 
     /// What a scrub writes back next in this piece.
@@ -201,7 +206,7 @@ impl Engine {
         piecewise: &Piecewise,
     ) -> Result<(), NotEnoughMembers> {
         match self.running[index].work {
-            Work::Write { parts } => self.plan_piece_of_write(index, key, parts, piecewise),
+            Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
                 let whole = self.ranges.parts[part];
                 let piece = Part {
@@ -222,51 +227,6 @@ impl Engine {
         }
     }
 
-    fn plan_piece_of_write(
-        &mut self,
-        index: u32,
-        key: BandKey,
-        parts: u32,
-        piecewise: &Piecewise,
-    ) -> Result<(), NotEnoughMembers> {
-        let mut view = self.view_of(key);
-        view.readable.0 &= !piecewise.avoid.0;
-        let mut pieces = [Piece::EMPTY; PIECES_MAX];
-        let (mut count, mut at, mut fua_any) = (0, parts, false);
-        while at != NONE {
-            let part = &self.ranges.parts[at];
-            fua_any |= part.kind == PartKind::Write { fua: true };
-            let (low, high) = overlap(part, piecewise);
-            if low < high {
-                pieces[count] = Piece {
-                    data_index: part.data_index,
-                    low_bytes: low,
-                    high_bytes: high,
-                    buffer: part.buffer.at(low - part.low),
-                };
-                count += 1;
-            }
-            at = part.next;
-        }
-        let volume = &self.volumes[key.volume as usize];
-        let row = volume.band_range(key.band).0;
-        let plan = &mut self.running[index].plan;
-        if volume.shape.level == Level::Raid5 {
-            return parity::parity_write(
-                plan,
-                &volume.shape,
-                row,
-                &pieces[..count],
-                &view,
-                fua_any,
-            );
-        }
-        for piece in &pieces[..count] {
-            mirror::mirror_write(plan, &volume.shape, row, piece, &view, fua_any)?;
-        }
-        Ok(())
-    }
-
     /// A piece cannot be done with what is readable; returns whether the others are worth doing.
     fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
         let mut at = match self.running[index].work {
@@ -276,7 +236,7 @@ impl Engine {
         let is_write = matches!(self.running[index].work, Work::Write { .. });
         while at != NONE {
             let part = self.ranges.parts[at];
-            let (low, high) = overlap(&part, piecewise);
+            let (low, high) = piecewise.overlap(&part);
             if low < high {
                 self.bytes_lost(key, &part, low);
             }
@@ -322,9 +282,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// What a part and the piece under way have in common; empty if the first is not below the second.
-fn overlap(part: &Part, piecewise: &Piecewise) -> (u32, u32) {
-    (part.low.max(piecewise.low), part.high.min(piecewise.high()))
 }
