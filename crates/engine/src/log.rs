@@ -22,6 +22,7 @@ mod answers;
 
 use crate::control::record::LogArea;
 use crate::inflight::{Progress, Work};
+use crate::layout::Geometry;
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
 use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
 use crate::ranges::NONE;
@@ -185,17 +186,17 @@ impl Engine {
         for (at, area) in areas.enumerate() {
             let Some(area) = area else { continue };
             let members = self.volumes[at].shape.members;
-            let mine = (0..members).filter(|slot| slot % self.shards == self.id.0);
+            let is_mine = |slot: &Slot| Geometry::log_owner(*slot, self.shards) == self.id;
+            let mine = (0..members).map(Slot).filter(is_mine);
             self.volumes[at].logs = alloc::vec![NONE; members as usize];
             for slot in mine {
                 let buffer = self
                     .scratch
                     .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
-                self.volumes[at].logs[slot as usize] = self.logs.len() as u32;
+                self.volumes[at].logs[slot.0 as usize] = self.logs.len() as u32;
                 let volume = VolumeId(at as u8);
-                self.logs
-                    .push(SlotLog::new(volume, Slot(slot), area, buffer));
+                self.logs.push(SlotLog::new(volume, slot, area, buffer));
             }
         }
     }

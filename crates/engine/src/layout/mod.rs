@@ -304,8 +304,17 @@ impl Geometry {
         if shards == 1 {
             return ShardId(0);
         }
-        let turn = self.parity_slot(row).map_or(row, |slot| u64::from(slot.0));
-        ShardId((turn % u64::from(shards)) as u8)
+        match self.parity_slot(row) {
+            Some(slot) => Self::log_owner(slot, shards),
+            None => ShardId((row % u64::from(shards)) as u8),
+        }
+    }
+
+    /// The shard that owns the rows whose parity is on `slot`, and so writes that slot's log.
+    #[must_use]
+    #[inline]
+    pub fn log_owner(slot: Slot, shards: u8) -> ShardId {
+        ShardId(slot.0 % shards)
     }
 
     /// Whether the volume survives the loss of a member.
