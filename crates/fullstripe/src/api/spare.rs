@@ -9,6 +9,7 @@ use super::errors::ApiError;
 use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words, search};
+use crate::commands::occupied;
 use crate::commands::words::size;
 use crate::container::Container;
 use crate::container::log::{initialise_all, logged_volumes};
@@ -26,6 +27,7 @@ use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
 use metadata::imsm::log::LoggedVolume;
 use metadata::imsm::{Mpb, SectorSize};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,8 @@ pub struct Spares {
     needed_bytes: u64,
     /// Volumes whose write-hole log the drive has to have room for.
     logged: Vec<LoggedVolume>,
+    /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
+    backups: Option<PathBuf>,
     /// Every number has been given; numbers of drives are not used twice.
     full: Mutex<bool>,
 }
@@ -48,7 +52,7 @@ pub struct Spares {
 impl Spares {
     /// The rules of `container`, which is about to be started; they do not change while it runs.
     #[must_use]
-    pub fn of(container: &Container) -> Spares {
+    pub fn of(container: &Container, backups: Option<PathBuf>) -> Spares {
         let ends = container.record.volumes.iter().map(|volume| {
             let shape = &volume.geometry;
             shape.start_bytes + shape.component_bytes
@@ -59,6 +63,7 @@ impl Spares {
             sector,
             logged: logged_volumes(container.persister.mpb(), sector),
             needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
+            backups,
             full: Mutex::new(false),
         }
     }
@@ -81,6 +86,11 @@ impl Spares {
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
         refuse_foreign(&probed, request.force)?;
+        let destroyed = if request.force {
+            self.make_free(&probed)?
+        } else {
+            None
+        };
         initialise_all(&self.logged, &[&probed])
             .map_err(|error| ApiError::conflict(format!("{error:#}")))?;
         mark_as_spare(&probed)?;
@@ -103,9 +113,32 @@ impl Spares {
             )));
         }
         Ok(Done {
-            text: added(&shared.status(), &name, member, &notes),
+            text: added(
+                &shared.status(),
+                &name,
+                member,
+                &[notes, destroyed.into_iter().collect()].concat(),
+            ),
             member: Some(member.0),
         })
+    }
+
+    /// Saves what the drive holds and removes its marks; says what it was and where the copy is.
+    fn make_free(&self, probed: &Probed) -> Result<Option<String>, ApiError> {
+        let free = |drives: &[Probed]| -> anyhow::Result<Option<String>> {
+            let found = occupied::occupied(drives)?;
+            let Some(copy) = occupied::save("add-spare", drives, &found, self.backups.as_deref())?
+            else {
+                return Ok(None);
+            };
+            occupied::clear(drives, &found)?;
+            let held = in_words(&found[0].1);
+            Ok(Some(format!(
+                "it held {held}, of which a backup is in {}",
+                copy.display()
+            )))
+        };
+        free(std::slice::from_ref(probed)).map_err(|error| ApiError::conflict(format!("{error:#}")))
     }
 
     fn check(&self, status: &Status, probed: &Probed) -> Result<(), ApiError> {

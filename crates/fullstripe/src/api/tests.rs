@@ -75,7 +75,9 @@ impl Served {
         let mut drives = probe_all(&specs, Access::Exclusive).unwrap();
         create(level, &mut drives);
         let container = assemble(drives, StartOptions::default(), false).unwrap();
-        let spares = Arc::new(Spares::of(&container));
+        let folder = TempDir::new().unwrap();
+        let backups = folder.path().join("backups");
+        let spares = Arc::new(Spares::of(&container, Some(backups)));
         let events = EventLog::new();
         let log = events.clone();
         let options = RunOptions {
@@ -87,7 +89,6 @@ impl Served {
         let make_port = Arc::new(|_, _| Ok(()));
         let runtime = Runtime::start(container, options, make_port, move |event| log.add(event));
         let runtime = runtime.unwrap();
-        let folder = TempDir::new().unwrap();
         let stop_asked = Arc::new(AtomicBool::new(false));
         let asked = stop_asked.clone();
         let server = serve_api(ApiOptions {

@@ -23,6 +23,7 @@ pub mod explain;
 pub mod foreign;
 pub mod list;
 pub mod metadata;
+pub mod occupied;
 pub mod open;
 pub mod sim;
 pub mod words;

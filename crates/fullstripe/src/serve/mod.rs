@@ -107,6 +107,9 @@ pub struct ServeArgs {
     /// Run this by `sh -c` for every event; the event is in FULLSTRIPE_* and as JSON on standard input.
     #[arg(long, value_name = "COMMAND")]
     on_event: Option<String>,
+    /// Folder for the backup of what a drive held that `add-spare --force` takes.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
     /// Print events and the ready line as JSON, one object a line.
     #[arg(long)]
     json: bool,
@@ -203,7 +206,7 @@ fn serve(
         .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
         .collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
-    let spares = Arc::new(Spares::of(&container));
+    let spares = Arc::new(Spares::of(&container, args.backup.clone()));
     let events = EventLog::new();
     let hook = args
         .on_event

@@ -108,14 +108,30 @@ fn a_drive_that_holds_a_file_system_is_refused_without_force() {
         .unwrap();
     file.set_len(64 << 20).unwrap();
     file.write_all_at(b"XFSB", 0).unwrap();
+    // A Linux md superblock near the end, where nothing of ours would overwrite it.
+    let (md_at, md) = ((64 << 20) - 8192, [0xFC, 0x4E, 0x2B, 0xA9, 1, 0, 0, 0]);
+    file.write_all_at(&md, md_at).unwrap();
     let before = std::fs::read(&path).unwrap();
     let drive = path.display().to_string();
     let (code, sentence, protects) = refusal(served.add_spare(&drive, false));
     assert_eq!((code, protects), (409, true), "{sentence}");
-    let wanted = " holds an XFS file system; --force takes it all the same";
-    assert!(sentence.ends_with(wanted), "{sentence}");
+    let held = "an XFS file system and a Linux md superblock (version 1.0)";
+    let wanted = format!(" holds {held}; --force takes it all the same");
+    assert!(sentence.ends_with(&wanted), "{sentence}");
     assert!(std::fs::read(&path).unwrap() == before, "it was written to");
-    served.add_spare(&drive, true).unwrap();
+
+    let done = served.add_spare(&drive, true).unwrap();
+    let said = format!("; it held {held}, of which a backup is in ");
+    let (_, backup) = done.text.split_once(&said).expect(&done.text);
+    let backup = std::fs::read(backup).unwrap();
+    let holds = |bytes: &[u8], mark: &[u8]| bytes.windows(mark.len()).any(|part| part == mark);
+    assert!(holds(&backup, b"XFSB") && holds(&backup, &md));
+    let mut left = [1; 4];
+    file.read_exact_at(&mut left, md_at).unwrap();
+    assert_eq!(
+        left, [0; 4],
+        "another program would still take the drive for its own"
+    );
 }
 
 #[test]

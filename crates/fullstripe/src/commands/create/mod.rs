@@ -5,14 +5,13 @@
 //! anything is touched, save what will be overwritten, remove foreign marks, zero the members where that is
 //! deterministic ([`zero`]), and write the record last.
 
-mod occupied;
 mod summary;
 mod zero;
 
+use super::backup::Backup;
 use super::backup::place::keep;
-use super::backup::{Backup, shadow_place};
 use super::conflicts;
-use super::foreign::{Ends, Finding};
+use super::occupied;
 use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
@@ -23,7 +22,6 @@ use anyhow::{Context, Result, bail};
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
-use metadata::imsm::place::ByteRange;
 use metadata::imsm::{Mpb, VolumeName};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -203,10 +201,8 @@ fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Resu
     if !args.force {
         occupied::refuse(drives, &occupied)?;
     }
-    let backup = save_ends(args, drives, &occupied)?;
-    for (probed, (_, findings)) in drives.iter().zip(&occupied) {
-        clear_marks(probed, findings)?;
-    }
+    let backup = occupied::save("create", drives, &occupied, args.backup.as_deref())?;
+    occupied::clear(drives, &occupied)?;
     let unsynced = zero::establish(args.no_zero, &draft.volumes[0], drives)?;
     let mut mpb = build(unsynced.is_none())?;
     if unsynced.is_some() {
@@ -301,42 +297,6 @@ fn require_servable(mpb: &Mpb, drives: &[Probed]) -> Result<()> {
     mpb.volumes
         .iter()
         .try_for_each(|volume| geometry_of(volume, sector_bytes).map(drop))
-}
-
-/// Saves both ends of every drive that holds something, and its shadow; `None` if none does.
-fn save_ends(
-    args: &CreateArgs,
-    drives: &[Probed],
-    occupied: &[(Ends, Vec<Finding>)],
-) -> Result<Option<PathBuf>> {
-    let mut backup = Backup::new("create");
-    for (probed, (ends, findings)) in drives.iter().zip(occupied) {
-        if !findings.is_empty() {
-            let ends = ends
-                .areas()
-                .into_iter()
-                .map(|(offset_bytes, bytes)| ByteRange {
-                    offset_bytes,
-                    length_bytes: bytes.len() as u64,
-                });
-            backup.add_places(probed, ends.chain(shadow_place(probed)))?;
-        }
-    }
-    if backup.header.drives.is_empty() {
-        return Ok(None);
-    }
-    keep(&backup, args.backup.as_deref()).map(Some)
-}
-
-fn clear_marks(probed: &Probed, findings: &[Finding]) -> Result<()> {
-    for mark in findings.iter().flat_map(|finding| &finding.marks) {
-        let zeros = vec![0; (mark.end - mark.start) as usize];
-        probed
-            .drive
-            .write_at(mark.start, &zeros)
-            .with_context(|| format!("{}: cannot remove what it held", probed.drive.name()))?;
-    }
-    Ok(())
 }
 
 fn new_identity() -> Result<ContainerIdentity> {

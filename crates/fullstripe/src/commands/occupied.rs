@@ -1,10 +1,15 @@
-//! What the drives for a new container hold, metadata of our own format included.
+//! What the drives for a new container, or a new spare, hold; metadata of our own format included. By `--force`
+//! it goes: both ends of each drive are saved first, then the marks are removed by which programs know it.
 
-use super::super::exit_codes::refused;
-use super::super::foreign::{Ends, Finding, in_words, search};
+use super::backup::place::keep;
+use super::backup::{Backup, shadow_place};
+use super::exit_codes::refused;
+use super::foreign::{Ends, Finding, in_words, search};
 use crate::container::probe::Probed;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use metadata::imsm::place::ByteRange;
 use metadata::imsm::{Mpb, Uuid};
+use std::path::{Path, PathBuf};
 
 /// Both ends of each drive, and what was found there.
 ///
@@ -79,4 +84,50 @@ pub fn refuse(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Result<()
         "{}; --force destroys {what} (a backup of both ends of the drives is kept)",
         found.join("; ")
     )))
+}
+
+/// Saves both ends of every drive that holds something, and its shadow, for `reason`; `None` if none does.
+///
+/// # Errors
+/// A drive cannot be read, or the file in `folder` not be written; then nothing may be changed.
+pub fn save(
+    reason: &str,
+    drives: &[Probed],
+    occupied: &[(Ends, Vec<Finding>)],
+    folder: Option<&Path>,
+) -> Result<Option<PathBuf>> {
+    let mut backup = Backup::new(reason);
+    for (probed, (ends, findings)) in drives.iter().zip(occupied) {
+        if !findings.is_empty() {
+            let ends = ends
+                .areas()
+                .into_iter()
+                .map(|(offset_bytes, bytes)| ByteRange {
+                    offset_bytes,
+                    length_bytes: bytes.len() as u64,
+                });
+            backup.add_places(probed, ends.chain(shadow_place(probed)))?;
+        }
+    }
+    if backup.header.drives.is_empty() {
+        return Ok(None);
+    }
+    keep(&backup, folder).map(Some)
+}
+
+/// Removes the marks of everything that was found.
+///
+/// # Errors
+/// A drive cannot be written.
+pub fn clear(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Result<()> {
+    for (probed, (_, findings)) in drives.iter().zip(occupied) {
+        for mark in findings.iter().flat_map(|finding| &finding.marks) {
+            let zeros = vec![0; (mark.end - mark.start) as usize];
+            probed
+                .drive
+                .write_at(mark.start, &zeros)
+                .with_context(|| format!("{}: cannot remove what it held", probed.drive.name()))?;
+        }
+    }
+    Ok(())
 }
