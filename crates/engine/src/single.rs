@@ -114,6 +114,9 @@ impl Engine {
         if !self.stalled.is_empty()
             || (from.is_none() && self.local_requests == REQUESTS_MAX)
             || self.plans_available() <= PLANS_RESERVED
+            // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
+            // so it must not fail any more for want of a slot.
+            || self.singles.available() == 0
         {
             return false;
         }
@@ -245,6 +248,7 @@ impl Engine {
     #[inline]
     pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
         if ticket & SINGLE_TICKET == 0 {
+            self.forwards -= 1;
             return self.piece_done(ticket, result);
         }
         self.stats.request_errors += u64::from(result.is_err());
