@@ -4,7 +4,7 @@
 use crate::control::message::{Forward, Message};
 use crate::inflight::Work;
 use crate::layout::{Level, Location};
-use crate::limits::{BAND_BYTES_MAX, READ_PLAN_BYTES_MAX};
+use crate::limits::{BAND_BYTES_MAX, FORWARDED_MAX, READ_PLAN_BYTES_MAX};
 use crate::plan::{RowView, Step, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::{Failure, Operation};
@@ -13,32 +13,50 @@ use crate::shard::{Engine, Output};
 use crate::units::{Buffer, ShardId, Slot, SlotSet};
 use crate::volume::Volume;
 
+/// How far a request has been turned into work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Issued {
+    All,
+    /// As far as there are plans and parts.
+    NoRoom,
+    /// As far as pieces may be with other shards. Such a request must not be in the way of those that wait for
+    /// room: among them are pieces of other shards, which may wait for us in the same way.
+    NoForward,
+}
+
+impl Issued {
+    fn from_all(all: bool) -> Issued {
+        if all { Issued::All } else { Issued::NoRoom }
+    }
+}
+
 impl Engine {
-    /// Turns as much of a request into work as the pools allow; returns whether that was all of it.
+    /// Turns as much of a request into work as the pools allow; returns how much that was.
     #[inline]
-    pub(crate) fn issue(&mut self, index: u32) -> bool {
+    pub(crate) fn issue(&mut self, index: u32) -> Issued {
         // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
         self.requests[index].outstanding += 1;
         let request = self.requests[index].request;
         let volume = &self.volumes[request.volume.0 as usize];
-        let all = match request.operation {
-            Operation::Read => self.issue_direct(index, StepKind::Read),
+        let issued = match request.operation {
+            Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
             // While a drive is copied, what is being copied is locked.
             Operation::Write if volume.shape.level == Level::Raid0 && volume.job.is_none() => {
-                self.issue_direct(index, StepKind::Write { fua: request.fua })
+                let kind = StepKind::Write { fua: request.fua };
+                Issued::from_all(self.issue_direct(index, kind))
             }
             Operation::Write => self.issue_parts(index),
             Operation::Trim | Operation::WriteZeroes { .. } => self.issue_parts(index),
-            Operation::Flush => self.issue_flush(index),
+            Operation::Flush => Issued::from_all(self.issue_flush(index)),
         };
         let state = &mut self.requests[index];
-        state.issued |= all;
-        if all {
+        if issued == Issued::All {
+            state.issued = true;
             self.piece_done(index, Ok(()));
         } else {
             state.outstanding -= 1;
         }
-        all
+        issued
     }
 
     /// Reads, and writes without redundancy: plans that need no lock.
@@ -183,13 +201,13 @@ impl Engine {
 
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
     #[inline]
-    fn issue_parts(&mut self, index: u32) -> bool {
+    fn issue_parts(&mut self, index: u32) -> Issued {
         let request = self.requests[index].request;
         let at = request.volume.0 as usize;
         if self.volumes[at].view.failed {
             let offset_bytes = request.offset_bytes;
             self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
-            return true;
+            return Issued::All;
         }
         if let Operation::WriteZeroes {
             only_if_fast: true, ..
@@ -197,7 +215,7 @@ impl Engine {
             && self.volumes[at].shape.level == Level::Raid5
         {
             self.requests[index].failure = Some(Failure::NotSupported);
-            return true;
+            return Issued::All;
         }
         let window = self.volumes[at].window_bytes;
         if request.operation == Operation::Write && self.requests[index].cursor == 0 {
@@ -206,6 +224,9 @@ impl Engine {
         while let Some(cut) = self.cut(index, window) {
             let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
             let taken = if owner != self.id {
+                if self.forwards >= FORWARDED_MAX {
+                    return Issued::NoForward;
+                }
                 let row_cut = self.row_cut(index, cut);
                 self.forward(
                     index,
@@ -224,10 +245,10 @@ impl Engine {
             };
             match taken {
                 Some(length) => self.requests[index].cursor += u64::from(length),
-                None => return false,
+                None => return Issued::NoRoom,
             }
         }
-        true
+        Issued::All
     }
 
     /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
@@ -412,6 +433,7 @@ impl Engine {
             buffer: cut.buffer,
         };
         self.requests[index].outstanding += 1;
+        self.forwards += 1;
         self.stats.forwards += 1;
         self.outputs
             .push_back(Output::Send(owner, Message::Forward(forward)));

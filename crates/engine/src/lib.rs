@@ -74,6 +74,7 @@ mod inflight;
 mod issue;
 pub mod layout;
 mod leftover;
+pub mod levels;
 pub mod limits;
 pub mod log;
 mod piecewise;

@@ -34,7 +34,8 @@ pub const READ_PLAN_BYTES_MAX: u64 = 2 << 20;
 /// Client requests in flight per shard; more wait in line.
 pub const REQUESTS_MAX: usize = 4096;
 /// Pieces of other shards' requests in flight per shard. They have room of their own, because requests
-/// that wait for each other's room would wait for ever.
+/// that wait for each other's room would wait for ever. Also the most pieces of writes, trims and zeroes that a
+/// shard may have with all others: one request without payload can have any number.
 pub const FORWARDED_MAX: usize = 4096;
 /// Plans running at the same time per shard.
 pub const PLANS_MAX: usize = 2048;

@@ -132,6 +132,11 @@ impl SlotLog {
         }
     }
 
+    /// Items for which it has memory.
+    pub fn room(&self) -> usize {
+        self.waiting.capacity() + self.plans.capacity() + self.unit.entries.capacity()
+    }
+
     /// Adds a plan's entries to the unit; false when it is full.
     fn add(&mut self, index: u32, plan: &Plan) -> bool {
         let entries = plan.steps().iter().filter_map(|step| match step.kind {

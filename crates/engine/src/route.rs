@@ -5,6 +5,7 @@
 //! sent there. A request is cut up only as far as the pools allow; the rest follows when they refill.
 
 use crate::control::message::{Forward, Message};
+use crate::issue::Issued;
 use crate::layout::Location;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::request::{Completion, Failure, Operation, Request};
@@ -192,8 +193,16 @@ impl Engine {
             self.note_writing(at);
             self.requests[index].writing = true;
         }
-        if !self.issue(index) {
-            self.stalled.push_back(index);
+        self.issue_or_park(index);
+    }
+
+    /// Turns a request into work; what cannot be now waits at the end of the right line.
+    #[inline]
+    fn issue_or_park(&mut self, index: u32) {
+        match self.issue(index) {
+            Issued::All => {}
+            Issued::NoRoom => self.stalled.push_back(index),
+            Issued::NoForward => self.waiting_forward.push_back(index),
         }
     }
 
@@ -230,6 +239,16 @@ impl Engine {
         index
     }
 
+    /// Goes on with requests that had too many pieces with other shards.
+    #[inline]
+    pub(crate) fn resume_forwarding(&mut self) {
+        while self.forwards < FORWARDED_MAX
+            && let Some(index) = self.waiting_forward.pop_front()
+        {
+            self.issue_or_park(index);
+        }
+    }
+
     /// Goes on with requests that a pool was too small for.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
@@ -243,10 +262,13 @@ impl Engine {
                     self.stalled.rotate_right(1);
                     return;
                 }
-            } else if self.issue(index) {
-                self.stalled.pop_front();
             } else {
-                return;
+                match self.issue(index) {
+                    Issued::All => {}
+                    Issued::NoRoom => return,
+                    Issued::NoForward => self.waiting_forward.push_back(index),
+                }
+                self.stalled.pop_front();
             }
         }
         while self.has_room_for_forward() && self.stalled.is_empty() {

@@ -89,6 +89,10 @@ pub struct Engine {
     pub(crate) backlog: VecDeque<Request>,
     /// The same for pieces of other shards' requests.
     pub(crate) forward_backlog: VecDeque<Forward>,
+    /// Pieces of requests that are with other shards.
+    pub(crate) forwards: usize,
+    /// Requests of which no more may be.
+    pub(crate) waiting_forward: VecDeque<u32>,
     /// Requests of ports under way, those without a plan included.
     pub(crate) local_requests: usize,
     /// Pieces of other shards' requests under way.
@@ -142,7 +146,9 @@ impl Engine {
             .volumes
             .iter()
             .zip(&view.volumes)
-            .map(|(record, view)| Volume::new(record.geometry, view.clone(), REQUESTS_MAX));
+            .map(|(record, view)| {
+                Volume::new(record.geometry, view.clone(), REQUESTS_MAX + FORWARDED_MAX)
+            });
         let mut engine = Engine {
             id: setup.shard,
             shards: setup.shards,
@@ -164,9 +170,13 @@ impl Engine {
             ranges: Ranges::new(),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             zeros: setup.zeros,
-            stalled: VecDeque::with_capacity(REQUESTS_MAX),
+            stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
             backlog: VecDeque::with_capacity(REQUESTS_MAX),
-            forward_backlog: VecDeque::with_capacity(FORWARDED_MAX),
+            forward_backlog: VecDeque::with_capacity(
+                FORWARDED_MAX * usize::from(setup.shards.saturating_sub(1)),
+            ),
+            forwards: 0,
+            waiting_forward: VecDeque::with_capacity(REQUESTS_MAX),
             local_requests: 0,
             forwarded_requests: 0,
             logs: Vec::new(),
@@ -263,6 +273,7 @@ impl Engine {
         self.abandon_overdue();
         self.retry_scratch();
         self.resume_stalled();
+        self.resume_forwarding();
         self.continue_recovering();
         self.release_held_bands();
         self.dispatch_ready();

@@ -508,45 +508,6 @@ fn misuse_is_answered_and_touches_nothing() {
 }
 
 #[test]
-fn a_hundred_times_more_requests_than_fit_are_all_answered() {
-    let shape = geometry(Level::Raid5, 4, 4 << 10, 64);
-    let mut array = Array::new(record(shape, 0, None), 2, 5, Options::default());
-    let buffer = array.allocate(4096);
-    let count = 100 * engine::limits::REQUESTS_MAX as u64;
-    let blocks = shape.size_bytes / 4096;
-    let mut tags = 0u64;
-    for at in 0..count {
-        let operation = if at % 3 == 0 {
-            Operation::Write
-        } else {
-            Operation::Read
-        };
-        array.submit(
-            (at % 2) as usize,
-            operation,
-            (at * 7 % blocks) * 4096,
-            4096,
-            buffer,
-        );
-        tags += 1;
-    }
-    array.shared.borrow_mut().latency_ns = 0;
-    let mut answered = 0;
-    array.run_until(|array| {
-        let mut shared = array.shared.borrow_mut();
-        answered += shared.completions.len() as u64;
-        assert!(
-            shared
-                .completions
-                .iter()
-                .all(|completion| completion.result.is_ok())
-        );
-        shared.completions.clear();
-        answered == tags
-    });
-}
-
-#[test]
 fn a_request_counts_once_however_many_shards_work_on_it() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 4, 5, quick());

@@ -172,6 +172,11 @@ impl Plan {
         }
     }
 
+    /// Steps and segments for which there is memory.
+    pub(crate) fn room(&self) -> usize {
+        self.steps.capacity() + self.segments.capacity()
+    }
+
     /// Forgets all steps and keeps the memory.
     #[inline]
     pub fn clear(&mut self) {

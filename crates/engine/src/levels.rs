@@ -1,0 +1,120 @@
+//! How full a shard's queues are, and for how much there is memory: for tests of limits, and for whoever wants to
+//! know why an array is slow. Nothing on the path of a request looks at this.
+
+use crate::shard::Engine;
+
+/// Items in each queue and pool of a shard. The limits are in [`crate::limits`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Levels {
+    /// Requests of ports with a slot, at most `REQUESTS_MAX`.
+    pub requests: usize,
+    /// Requests of ports that wait for one; a port bounds how many it offers.
+    pub requests_waiting: usize,
+    /// Pieces of other shards' requests with a slot, at most `FORWARDED_MAX`.
+    pub forwarded: usize,
+    /// Such pieces that wait for one, at most `FORWARDED_MAX` of each other shard, and reads to reconstruct.
+    pub forwarded_waiting: usize,
+    /// Pieces that other shards work on, at most `FORWARDED_MAX`, and reads to reconstruct.
+    pub forwards: usize,
+    /// Requests that wait until other shards have answered some of those.
+    pub forwards_waiting: usize,
+    /// Plans, at most `PLANS_MAX`.
+    pub plans: usize,
+    /// Requests without a plan, at most `PLANS_MAX`.
+    pub singles: usize,
+    /// Pieces of work under bands, at most `PARTS_MAX`.
+    pub parts: usize,
+    /// Requests that wait for plans or pieces of work.
+    pub stalled: usize,
+    /// Requests that wait until their volume may be written to.
+    pub blocked: usize,
+    /// Requests that modify a volume, under way.
+    pub writes: usize,
+    /// Plans that wait for scratch memory.
+    pub scratch_waiting: usize,
+    /// Plans that wait for the next unit of a write-hole log.
+    pub log_waiting: usize,
+    /// Plans whose acknowledgement waits for a failure to be on record.
+    pub acknowledgements: usize,
+    /// Direct reads that wait to be reconstructed.
+    pub recoveries: usize,
+}
+
+impl Levels {
+    /// The larger of each.
+    #[must_use]
+    pub fn most(self, other: Levels) -> Levels {
+        Levels {
+            requests: self.requests.max(other.requests),
+            requests_waiting: self.requests_waiting.max(other.requests_waiting),
+            forwarded: self.forwarded.max(other.forwarded),
+            forwarded_waiting: self.forwarded_waiting.max(other.forwarded_waiting),
+            forwards: self.forwards.max(other.forwards),
+            forwards_waiting: self.forwards_waiting.max(other.forwards_waiting),
+            plans: self.plans.max(other.plans),
+            singles: self.singles.max(other.singles),
+            parts: self.parts.max(other.parts),
+            stalled: self.stalled.max(other.stalled),
+            blocked: self.blocked.max(other.blocked),
+            writes: self.writes.max(other.writes),
+            scratch_waiting: self.scratch_waiting.max(other.scratch_waiting),
+            log_waiting: self.log_waiting.max(other.log_waiting),
+            acknowledgements: self.acknowledgements.max(other.acknowledgements),
+            recoveries: self.recoveries.max(other.recoveries),
+        }
+    }
+}
+
+impl Engine {
+    /// How full this shard's queues are.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        Levels {
+            requests: self.local_requests,
+            requests_waiting: self.backlog.len(),
+            forwarded: self.forwarded_requests,
+            forwarded_waiting: self.forward_backlog.len(),
+            forwards: self.forwards,
+            forwards_waiting: self.waiting_forward.len(),
+            plans: self.running.used(),
+            singles: self.singles.used(),
+            parts: self.ranges.parts.used(),
+            stalled: self.stalled.len(),
+            blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
+            writes: self
+                .volumes
+                .iter()
+                .map(|volume| volume.writes_running as usize)
+                .sum(),
+            scratch_waiting: self.waiting_scratch.len(),
+            log_waiting: self.logs_waiting,
+            acknowledgements: self.held.len(),
+            recoveries: self.recovering.len(),
+        }
+    }
+
+    /// Items for which all queues of this shard, and its plans' steps, have memory. Grows where a queue has to.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let queues = [
+            self.backlog.capacity(),
+            self.forward_backlog.capacity(),
+            self.waiting_forward.capacity(),
+            self.stalled.capacity(),
+            self.waiting_scratch.capacity(),
+            self.held.capacity(),
+            self.recovering.capacity(),
+            self.owing_logs.capacity(),
+            self.held_bands.capacity(),
+            self.outputs.capacity(),
+        ];
+        let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
+        let plans = (0..self.running.capacity() as u32).map(|index| {
+            let running = &self.running[index];
+            running.plan.room() + running.states.capacity()
+        });
+        let logs = self.logs.iter().map(|log| log.room());
+        let all: [usize; 3] = [blocked.sum(), plans.sum(), logs.sum()];
+        queues.into_iter().chain(all).sum()
+    }
+}

@@ -1,0 +1,13 @@
+//! A hundred times more of everything than a shard has room for: every request is answered and right, what is
+//! full is seen to be full, and no queue takes memory a second time.
+
+#[path = "limits/flood.rs"]
+mod flood;
+#[path = "limits/orders.rs"]
+mod orders;
+#[path = "limits/requests.rs"]
+mod requests;
+#[path = "limits/shards.rs"]
+mod shards;
+
+mod memory;
