@@ -244,6 +244,51 @@ fn a_spare_named_at_the_start_takes_over_by_itself() {
     server.stop();
 }
 
+/// As a service's unit file would have it: the same words whatever has happened.
+#[test]
+fn the_same_command_line_serves_the_array_when_its_spare_has_become_a_member() {
+    let bed = Bed::new(5, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let [first, second] = [3, 4].map(|at| bed.drive(at).display().to_string());
+    let serve = || {
+        let words = ["--spare", &first, "--spare", &second];
+        bed.serve(bed.first(3)).option(&words).start()
+    };
+    let server = serve();
+    server.stop();
+    // Both are spares on record now.
+    let server = serve();
+    server
+        .order(&["fail", &bed.drive(1).display().to_string()])
+        .ok();
+    server.wait_event("job-ended", "rebuild finished", 60);
+    server.stop();
+    let server = serve();
+    assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
+    let count = |state: &str| {
+        let members = server.at_start["members"].as_array().expect("drives");
+        members
+            .iter()
+            .filter(|member| member["state"] == state)
+            .count()
+    };
+    assert_eq!(
+        (count("active"), count("spare")),
+        (3, 1),
+        "{}",
+        server.at_start
+    );
+    server.stop();
+    // One that holds something is not taken, and nothing is served.
+    let other = bed.file("other", 48 * MIB);
+    std::fs::write(&other, [b"XFSB".as_slice(), &vec![0; 48 << 20]].concat()).expect("a file");
+    let other = other.display().to_string();
+    let said = bed
+        .serve(bed.first(3))
+        .option(&["--spare", &first, "--spare", &other]);
+    said.refused("holds an XFS file system");
+}
+
 #[test]
 fn a_member_is_replaced_under_load_without_losing_redundancy() {
     for (level, members) in [(1, 2), (5, 3), (10, 4)] {

@@ -26,6 +26,7 @@ use crate::commands::open::for_change;
 use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
+use crate::container::probe::Probed;
 
 use announcer::Announcer;
 use anyhow::{Context, Result, anyhow, bail};
@@ -61,7 +62,7 @@ pub struct ServeArgs {
     /// to measure without drives.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     scratch: Option<Level>,
-    /// A drive to take a failed member's place; may be given several times.
+    /// A drive to take a failed member's place; may be given several times, and again when it has.
     #[arg(long, value_name = "DRIVE")]
     spare: Vec<String>,
     /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
@@ -126,7 +127,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         accept_write_hole: args.accept_write_hole,
         accept_unsynced: args.accept_unsynced,
     };
-    let mut drives = for_change(&args.drives)?;
+    let (mut drives, spares) = open_drives(args)?;
     conflicts::refuse(&drives)?;
     if let Some(level) = args.scratch {
         scratch::make(level, &mut drives)?;
@@ -142,7 +143,23 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
-    serve(args, options, container, &addresses(args))
+    serve(args, options, container, &spares)
+}
+
+/// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
+/// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
+fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, Vec<String>)> {
+    let specs = [&args.drives[..], &args.spare].concat();
+    let mut drives = for_change(&specs)?;
+    let added = drives.split_off(args.drives.len());
+    let mut new = Vec::new();
+    for (probed, spec) in added.into_iter().zip(&args.spare) {
+        match probed.found {
+            Ok(None) => new.push(spec.clone()),
+            Ok(Some(_)) | Err(_) => drives.push(probed),
+        }
+    }
+    Ok((drives, new))
 }
 
 fn run_options(args: &ServeArgs) -> Result<RunOptions> {
@@ -188,7 +205,7 @@ fn serve(
     args: &ServeArgs,
     options: RunOptions,
     container: Container,
-    addresses: &[Address],
+    new_spares: &[String],
 ) -> Result<ExitCode> {
     let names = container.volume_names.clone();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
@@ -196,7 +213,7 @@ fn serve(
     let signals = Signals::catch()?;
     let mut sockets = Sockets::default();
     let mut listening: Vec<Listening> = Vec::new();
-    for address in addresses {
+    for address in &addresses(args) {
         let one = nbd::listen(address, args.listen)?;
         sockets.add(one.path());
         listening.push(one);
@@ -250,14 +267,19 @@ fn serve(
             return Err(error);
         }
     };
-    for drive in &args.spare {
+    for drive in new_spares {
         let request = SpareRequest {
             drive: drive.clone(),
             force: false,
         };
-        spares
-            .add(&shared, &request)
-            .map_err(|error| anyhow!("--spare {drive}: {error}"))?;
+        spares.add(&shared, &request).map_err(|error| {
+            let sentence = format!("--spare {drive}: {error}");
+            if error.protects_data {
+                exit_codes::refused(format!("{sentence}, as an option of `add-spare`"))
+            } else {
+                anyhow!(sentence)
+            }
+        })?;
     }
     nbd::start_listening(&shared, listening);
     ready(&announcer, &shared, json)?;
