@@ -179,12 +179,13 @@ impl Persister {
             Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => {
                 self.mpb.finish_rebuild(at)
             }
-            // Ended with its drive, which has been marked failed.
-            Some(SyncKind::Rebuild(_)) => return,
+            // Given up. If the drive has failed as well, that has ended it already. If not, it keeps its place,
+            // and what is written from now on it lacks, whether or not the rebuild had been there.
+            Some(SyncKind::Rebuild(_)) => self.mpb.set_checkpoint(at, 0),
             Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
         };
         match result {
-            // Losing a mirror's other half has ended it already.
+            // Losing a drive has ended it already.
             Err(BuildError::NotInProgress { .. }) => {}
             result => self.check(result),
         }
@@ -215,6 +216,8 @@ impl Persister {
             serial, placement, ..
         } = self.drives[member.0 as usize];
         let target = match self.mpb.disk_index_of(&serial) {
+            // One that was given up before begins anew; it is still on record.
+            Some(row) if self.is_target(at, slot, row) => return self.mpb.set_checkpoint(at, 0),
             Some(disk_index) => RebuildTarget::Listed { disk_index },
             None => {
                 let drive = NewDrive {
@@ -228,6 +231,13 @@ impl Persister {
             }
         };
         self.mpb.start_rebuild(at, slot, target).map(|_| ())
+    }
+
+    /// Whether the record says that `slot` is being rebuilt onto the drive in this row of the disk table.
+    fn is_target(&self, at: usize, slot: usize, row: usize) -> bool {
+        let volume = &self.mpb.volumes[at];
+        let is_slot = volume.rebuild_targets().any(|target| target == slot);
+        is_slot && volume.map.order[slot].disk_index as usize == row
     }
 
     /// A drive was copied to another one while it served: the format has no state for that, so it is

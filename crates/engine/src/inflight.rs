@@ -281,6 +281,9 @@ impl Engine {
                 return self.finished(index);
             }
             running.started = self.now;
+            if self.waits_for_record(index) {
+                return;
+            }
             self.issue_stage(index);
             if self.running[index].outstanding > 0 {
                 return;

@@ -19,6 +19,7 @@
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
 mod answers;
+mod unrecorded;
 
 use crate::control::record::LogArea;
 use crate::inflight::{Progress, Work};

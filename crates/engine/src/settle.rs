@@ -31,6 +31,7 @@ impl Engine {
     /// Acknowledges plans whose missed members have become durable failures.
     pub(crate) fn settle_held(&mut self) {
         self.settle_logs();
+        self.settle_unlogged();
         let mut at = 0;
         while at < self.held.len() {
             let index = self.held[at];

@@ -101,6 +101,8 @@ pub struct Engine {
     pub(crate) logs: Vec<SlotLog>,
     /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
     pub(crate) owing_logs: Vec<(u32, MemberSet)>,
+    /// Plans that wait for members' failures to be on record: see [`crate::log`].
+    pub(crate) unlogged: Vec<u32>,
     /// Plans that wait for the next unit of one.
     pub(crate) logs_waiting: usize,
     /// Plans that wait for scratch memory.
@@ -181,6 +183,7 @@ impl Engine {
             forwarded_requests: 0,
             logs: Vec::new(),
             owing_logs: Vec::with_capacity(PLANS_MAX),
+            unlogged: Vec::with_capacity(PLANS_MAX),
             logs_waiting: 0,
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),

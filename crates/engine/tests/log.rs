@@ -143,6 +143,41 @@ fn a_degraded_array_survives_crashes_too() {
     }
 }
 
+/// The loss is not on record when the process is killed, so the drive comes back as if nothing had been.
+/// Where it holds parity it also holds the log, so nothing may have been written that could not be logged.
+#[test]
+fn a_drive_that_fails_just_before_the_crash_comes_back() {
+    let mut replayed = 0;
+    for seed in 0..60 {
+        let shape = shapes()[seed as usize % 4];
+        let shards = 1 + (seed / 4 % 3) as u8;
+        let mut array = Array::new(logged(shape, 0), shards, 500 + seed, Options::default());
+        let mut client = Client::new(shape.size_bytes, 6000 + seed);
+        for _ in 0..60 {
+            client.step(&mut array, 10);
+        }
+        let lost = (seed % u64::from(shape.members)) as usize;
+        {
+            let mut shared = array.shared.borrow_mut();
+            shared.hold_persists = true;
+            shared.disks[lost].gone = true;
+        }
+        for _ in 0..40 + seed * 3 {
+            client.step(&mut array, 10);
+        }
+        assert!(!array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
+        let mut disks = array.crash();
+        replayed += replay(&mut disks, &shape, area(&shape), SlotSet(0));
+        assert_eq!(
+            bad_rows(&disks, &shape),
+            Vec::<u64>::new(),
+            "seed {seed}, {shape:?}"
+        );
+        compare(&client, (&disks, &shape), SlotSet(0), false, seed);
+    }
+    assert!(replayed > 100, "{replayed} entries replayed");
+}
+
 /// The second loss is not on record, so its drive comes back as it is: what it missed must not have been
 /// written elsewhere unless the log has it.
 #[test]

@@ -31,6 +31,8 @@ pub struct State<'a> {
     pub suspect: &'a [bool],
     /// By member: it is there, and fails some commands.
     pub defective: &'a [bool],
+    /// By volume: slots that are current in every record that a crash may leave.
+    pub durable_slots: &'a [SlotSet],
     /// No update of the metadata is under way.
     pub is_durable: bool,
 }
@@ -87,8 +89,9 @@ impl State<'_> {
     /// Whether the process may end without warning.
     #[must_use]
     pub fn may_crash(&self) -> bool {
-        self.record.volumes.iter().all(|volume| {
-            let sure = self.sure_slots(volume, None);
+        let volumes = self.record.volumes.iter().zip(self.durable_slots);
+        volumes.into_iter().all(|(volume, durable)| {
+            let sure = SlotSet(self.sure_slots(volume, None).0 & durable.0);
             let whole = sure.count() == u32::from(volume.geometry.members);
             // A mark that is being taken back is still on the drives.
             let dirty = volume.dirty || !self.is_durable;

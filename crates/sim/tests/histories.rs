@@ -81,6 +81,10 @@ fn kept_seeds_hold() {
         };
         let seed = words.next().and_then(|word| word.parse().ok());
         let seed: u64 = seed.unwrap_or_else(|| panic!("no seed in: {line}"));
-        all_hold(seed..seed + 1, None, mode);
+        let level = match words.next() {
+            Some("raid5") => Some(Level::Raid5),
+            _ => None,
+        };
+        all_hold(seed..seed + 1, level, mode);
     }
 }

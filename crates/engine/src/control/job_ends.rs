@@ -89,13 +89,10 @@ impl Controller {
             self.marks[at].filling = Filling::AsConfigured;
             if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
                 self.marks[at].filling = Filling::GivenUp;
-                self.record.volumes[at].slots[slot as usize].member = None;
-                let unused = self
-                    .record
-                    .volumes
-                    .iter()
-                    .all(|volume| volume.slot_of(target).is_none());
-                if unused {
+                let mut others = self.record.volumes.iter().enumerate();
+                // All volumes have the same drives in the same slots: one that others use keeps its place.
+                if others.all(|(other, volume)| other == at || volume.slot_of(target).is_none()) {
+                    self.record.volumes[at].slots[slot as usize].member = None;
                     self.record.members[target.0 as usize].state = MemberState::Failed;
                     self.use_no_more(target);
                 }

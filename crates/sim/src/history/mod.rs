@@ -78,6 +78,21 @@ pub enum Meddling {
     Old(usize, u8),
 }
 
+impl Meddling {
+    /// The drive that is not what it was afterwards.
+    #[must_use]
+    pub fn bay(self) -> Option<usize> {
+        match self {
+            Meddling::Return => None,
+            Meddling::Blank(bay)
+            | Meddling::Foreign(bay)
+            | Meddling::Absent(bay)
+            | Meddling::Torn(bay)
+            | Meddling::Old(bay, _) => Some(bay),
+        }
+    }
+}
+
 /// How the array's process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outage {

@@ -32,6 +32,7 @@ impl Run<'_> {
                 || faults.has_bad_sectors()
                 || self.meddled[bay]
                 || self.suspect_until_ns[bay] > now_ns
+                || self.is_about_to_be_meddled_with(bay)
         };
         let defective = |&bay: &usize| {
             let faults = &machine.drives[bay].faults;
@@ -43,8 +44,15 @@ impl Run<'_> {
             record: process.record(),
             suspect: &suspect,
             defective: &defective,
+            durable_slots: &self.durable_slots,
             is_durable: process.controller().is_durable(),
         })
+    }
+
+    /// A stop has been ordered after which this drive will not be what it was.
+    fn is_about_to_be_meddled_with(&self, bay: usize) -> bool {
+        let meddling = self.stopping.iter().flatten();
+        meddling.copied().any(|what| what.bay() == Some(bay))
     }
 
     /// The member that the drive in a bay serves as.
@@ -125,13 +133,9 @@ impl Run<'_> {
 
     /// What of some meddling the budget allows: one drive at most.
     fn affordable(&self, meddling: &[Meddling], stopped: bool) -> Vec<Meddling> {
-        let allowed = |what: &&Meddling| match **what {
-            Meddling::Return => true,
-            Meddling::Blank(bay)
-            | Meddling::Foreign(bay)
-            | Meddling::Absent(bay)
-            | Meddling::Torn(bay)
-            | Meddling::Old(bay, _) => {
+        let allowed = |what: &&Meddling| match what.bay() {
+            None => true,
+            Some(bay) => {
                 let member = self.member(bay);
                 self.allows(|state| {
                     let everyone_is_here = !state.suspect.contains(&true);
@@ -203,6 +207,11 @@ impl Run<'_> {
         let command = match *order {
             Order::Fail(bay) => {
                 let member = self.member(bay).filter(|_| self.may_lose(bay));
+                if member.is_some() {
+                    // The order is on its way; until it has been carried out the record knows nothing of it.
+                    let until = &mut self.suspect_until_ns[bay];
+                    *until = (*until).max(self.machine.borrow().queue.now_ns() + GRACE_NS);
+                }
                 member.map(Command::Fail)
             }
             Order::Scrub { volume, repair } => Some(Command::Scrub {

@@ -12,10 +12,11 @@ use crate::oracle::pattern::SECTOR_BYTES;
 use crate::oracle::{Oracle, Value};
 use crate::process::{Process, SLOTS, StartWith};
 use clients::Flying;
+use engine::control::record::VolumeRecord;
 use engine::event::Event;
 use engine::layout::Geometry;
 use engine::shard::Options;
-use engine::units::Nanos;
+use engine::units::{Nanos, SlotSet};
 use engine::world::Input;
 use metadata::imsm::start::StartOptions;
 use std::cell::RefCell;
@@ -146,6 +147,9 @@ pub(crate) struct Run<'a> {
     stopped: bool,
     /// By bay: a member in trouble counts as lost until then.
     suspect_until_ns: Vec<u64>,
+    /// By volume: slots that were current when the record was last durable everywhere. A crash may bring back
+    /// a record that knows of no others.
+    durable_slots: Vec<SlotSet>,
     /// By bay: the drive has been meddled with and counts as lost until it is out of the record.
     meddled: Vec<bool>,
     /// Bays that hold nothing the array may use.
@@ -216,6 +220,7 @@ impl<'a> Run<'a> {
             stopping: None,
             stopped: false,
             suspect_until_ns: vec![0; bays],
+            durable_slots: Vec::new(),
             meddled: vec![false; bays],
             absent: Vec::new(),
             next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
@@ -305,6 +310,7 @@ impl<'a> Run<'a> {
                 std::mem::take(&mut machine.events),
             )
         };
+        self.note_durable_slots();
         if let Some(problem) = self.machine.borrow_mut().problems.pop() {
             return Err(Failure::Unsound(problem));
         }
@@ -320,6 +326,17 @@ impl<'a> Run<'a> {
             self.restart(Ending::Process, Outage::Stop, &meddling)?;
         }
         Ok(())
+    }
+
+    fn note_durable_slots(&mut self) {
+        if let Some(process) = &self.process
+            && process.controller().is_durable()
+        {
+            let volumes = process.record().volumes.iter();
+            self.durable_slots.clear();
+            self.durable_slots
+                .extend(volumes.map(VolumeRecord::current_slots));
+        }
     }
 
     fn told(&mut self, event: Event) -> Result<(), Failure> {
@@ -399,6 +416,7 @@ impl<'a> Run<'a> {
         match started {
             Ok(process) => {
                 self.process = Some(process);
+                self.note_durable_slots();
                 self.submit_waiting();
                 Ok(())
             }

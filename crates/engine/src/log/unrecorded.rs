@@ -1,0 +1,42 @@
+//! Writes to a volume with a log wait while a member's failure is not on record.
+//!
+//! The drive that has failed may be the one that holds a row's parity, and with it the row's log: then
+//! nothing can be logged. Without parity nothing has to be, but only if the drive stays out. Until its failure
+//! is on record a crash can bring it back, with parity that does not fit what was written meanwhile and no
+//! entry that tells. So a plan goes no further towards its first write before that. Reads and
+//! computations of other work go on.
+
+use crate::inflight::Work;
+use crate::shard::Engine;
+
+impl Engine {
+    /// Whether a plan has to wait before its next stage; it is advanced when it may go on.
+    #[inline]
+    pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
+        let running = &self.running[index];
+        if running.wrote || !matches!(running.work, Work::Write { .. }) {
+            return false;
+        }
+        let volume = &self.volumes[running.volume as usize];
+        if volume.unrecorded.is_empty() || !volume.view.row.logged || volume.view.failed {
+            return false;
+        }
+        self.unlogged.push(index);
+        true
+    }
+
+    /// Goes on with plans whose members' failures are on record, or never will be.
+    pub(crate) fn settle_unlogged(&mut self) {
+        for _ in 0..self.unlogged.len() {
+            let index = self.unlogged.remove(0);
+            let running = &mut self.running[index];
+            let volume = &self.volumes[running.volume as usize];
+            // They miss this write, if it comes to that.
+            running.missed.0 |= volume.unrecorded.0;
+            if volume.view.failed && !volume.unrecorded.is_empty() {
+                running.write_nothing_more();
+            }
+            self.advance(index);
+        }
+    }
+}
