@@ -419,6 +419,42 @@ fn file_systems_in_a_gpt_live_through_failure_and_restart() {
         .refused("no array");
 }
 
+/// A mirror's partition table lies at the very start of each member. Whoever mounted a partition of one member
+/// would change it behind the other's back.
+#[test]
+fn partitions_inside_a_volume_are_not_those_of_its_members() {
+    if !is_root("partitions_inside_a_volume_are_not_those_of_its_members") {
+        return;
+    }
+    let bed = Bed::new(2, 200 * MIB);
+    let loops = [0, 1].map(|at| Loop::over(bed.drive(at), &["--partscan", "--direct-io=on"]));
+    let drives = loops.each_ref().map(|device| device.device().to_owned());
+    bed.create("data", 1, &drives, &[]);
+    let server = bed.serve(&drives).start();
+    let fuse = Fuse::new(&server.uri("data"), &bed.path("fuse"));
+    let part = &PARTS[0];
+    let end = part.first + part.sectors - 1;
+    run(
+        tool("sgdisk")
+            .arg(format!("--new=1:{}:{end}", part.first))
+            .arg(fuse.file()),
+        30,
+    )
+    .ok();
+    let device = part.attach(fuse.file());
+    part.make(device.device());
+    drop(device);
+    fuse.end();
+    for drive in &drives {
+        run(tool("blockdev").arg("--rereadpt").arg(drive), 20).refused("busy");
+        let partition = PathBuf::from(format!("{}p1", drive.display()));
+        assert!(!partition.exists(), "{} was made", partition.display());
+    }
+    server.stop();
+    // Nothing but us kept the kernel from seeing it.
+    run(tool("blockdev").arg("--rereadpt").arg(&drives[0]), 20).ok();
+}
+
 #[test]
 fn a_file_system_survives_the_servers_crash() {
     if !is_root("a_file_system_survives_the_servers_crash") {
