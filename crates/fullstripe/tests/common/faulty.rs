@@ -1,6 +1,8 @@
 //! A drive whose faults the test switches on and off: a small NBD server over a file, presented as a
 //! file by nbdfuse. Members that are files behave like it, except for the faults.
 
+use super::bed::Bed;
+use super::machine::Loop;
 use super::machine::{Frozen, Fuse};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -197,4 +199,27 @@ fn transmit(stream: &mut UnixStream, file: &File, shared: &Shared) -> io::Result
         }
         stream.write_all(&reply)?;
     }
+}
+
+/// A bed whose drive `at` is one that can be made to fail.
+pub fn with_faulty(count: usize, at: usize, size_bytes: u64) -> (Bed, FaultyDrive) {
+    let mut bed = Bed::new(count, size_bytes);
+    let drive = FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}")));
+    bed.replace_drive(at, drive.path());
+    (bed, drive)
+}
+
+/// All drives as the command line takes them; files that are called alike get serials.
+pub fn specs(bed: &Bed, count: usize) -> Vec<PathBuf> {
+    let spec = |at: usize| PathBuf::from(format!("{},serial=D{at}", bed.drive(at).display()));
+    (0..count).map(spec).collect()
+}
+
+/// Three drives of which the second is a block device that can be made to fail.
+pub fn with_faulty_device() -> (Bed, FaultyDrive, Loop) {
+    let mut bed = Bed::new(3, 48 * super::MIB);
+    let faulty = FaultyDrive::new(bed.drive(1), &bed.path("faulty"));
+    let device = Loop::over(&faulty.path(), &["--direct-io=on"]);
+    bed.replace_drive(1, device.device().to_owned());
+    (bed, faulty, device)
 }

@@ -7,12 +7,14 @@
 //! - [`nbd`]: an NBD client made of raw bytes;
 //! - [`ledger`]: random load that records every acknowledged write and checks every sector later;
 //! - [`faulty`]: a drive whose faults the test switches on and off;
+//! - [`checks`]: what many tests look at;
 //! - [`machine`]: loop devices and mounts, which need root.
 //!
 //! Every test file uses a part of it.
 #![allow(dead_code, unused_imports)]
 
 pub mod bed;
+pub mod checks;
 pub mod faulty;
 pub mod ledger;
 pub mod machine;

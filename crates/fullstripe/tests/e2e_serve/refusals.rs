@@ -1,0 +1,254 @@
+//! What is refused, and what needs a flag: starts, orders and requests.
+
+use crate::common::checks::ledger;
+use crate::common::nbd::{EINVAL, EPERM, FLAG_FUA, WRITE};
+use crate::common::{Bed, MIB, Mix};
+
+#[test]
+fn a_degraded_start_needs_the_flag_once() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let mut ledger = ledger(&server, 0, 12);
+    ledger.fill(&mut server.client("data"));
+    server.stop();
+    bed.serve(bed.first(2)).refused("--degraded");
+    bed.serve(bed.first(1))
+        .refused("volume data is not started");
+    let before: Vec<_> = bed
+        .drives()
+        .iter()
+        .map(std::fs::read)
+        .map(Result::unwrap)
+        .collect();
+    bed.serve(bed.first(2)).refused("--degraded");
+    for (path, before) in bed.drives().iter().zip(before) {
+        assert!(
+            std::fs::read(path).unwrap() == before,
+            "a refusal writes nothing"
+        );
+    }
+
+    let server = bed.serve(bed.first(2)).option(&["--degraded"]).start();
+    assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
+    let load = ledger.load(server.clients("data", 2), Mix::Everything);
+    load.wait_for(200, 30);
+    let mut ledger = load.stop();
+    server.verify("data", &mut ledger);
+    server.stop();
+    // Now it is on record that the member is gone; when it comes back, it is known to be outdated.
+    for drives in [bed.first(2), bed.drives()] {
+        let server = bed.serve(drives).start();
+        assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
+        server.verify("data", &mut ledger);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_crash_while_degraded_is_survived_or_refused_until_the_operator_accepts_it() {
+    let without_log: &[&str] = &["--write-hole", "off"];
+    for (level, members, options) in [
+        (5, 3, without_log),
+        (5, 3, &[]),
+        (5, 5, &["--chunk", "4k"]),
+        (1, 2, &[]),
+        (10, 4, &[]),
+    ] {
+        let bed = Bed::new(members, 48 * MIB);
+        bed.create("data", level, bed.drives(), options);
+        let server = bed.serve(bed.drives()).start();
+        let load = ledger(&server, 0, 13).load(server.clients("data", 2), Mix::Small);
+        load.wait_for(100, 30);
+        server.order(&["fail", "0"]).ok();
+        load.wait_for(100, 30);
+        server.kill();
+        let (mut ledger, _) = load.end();
+        let left = &bed.drives()[1..];
+        let in_doubt = options == without_log;
+        if in_doubt {
+            bed.serve(left).refused("--accept-write-hole");
+        }
+        let flag: &[&str] = if in_doubt {
+            &["--accept-write-hole"]
+        } else {
+            &[]
+        };
+        let server = bed.serve(left).option(flag).start();
+        assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
+        if !in_doubt {
+            server.verify("data", &mut ledger);
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn read_only_writes_nothing_at_all() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let load = ledger(&server, 0, 14).load(server.clients("data", 2), Mix::Everything);
+    load.wait_for(200, 30);
+    // Dirty, so that a writing start would resync.
+    server.kill();
+    let (mut ledger, _) = load.end();
+    bed.wait_released();
+    let before: Vec<_> = bed
+        .drives()
+        .iter()
+        .map(std::fs::read)
+        .map(Result::unwrap)
+        .collect();
+    let server = bed.serve(bed.drives()).option(&["--read-only"]).start();
+    assert_eq!(server.at_start["volumes"][0]["read_only"], true);
+    server.verify("data", &mut ledger);
+    let mut client = server.client("data");
+    assert_eq!(client.write(0, &[1; 4096]), Err(EPERM));
+    assert_eq!(
+        client.simple((WRITE, FLAG_FUA), 0, 512, &[1; 512]),
+        Err(EPERM)
+    );
+    server.verify("data", &mut ledger);
+    server.stop();
+    for (path, before) in bed.drives().iter().zip(before) {
+        assert!(
+            std::fs::read(path).unwrap() == before,
+            "{} has changed",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn an_array_is_served_once() {
+    let bed = Bed::new(4, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let server = bed.serve(bed.first(3)).start();
+    bed.serve(bed.first(3)).refused("is in use by");
+    bed.serve(bed.first(3))
+        .option(&["--read-only"])
+        .refused("is in use by");
+    bed.try_create("other", 1, bed.first(2), &["--force"])
+        .refused("is in use by");
+    let drive = bed.drive(0).display().to_string();
+    server.order(&["add-spare", &drive]).refused(&drive);
+    assert_eq!(server.client("data").write(0, &[7; 4096]), Ok(()));
+    server.stop();
+    // The same address twice is refused by name as well.
+    let server = bed.serve(bed.first(3)).start();
+    let address = format!("unix:{}", server.nbd_socket().display());
+    bed.create("other", 0, &bed.drives()[3..], &["--wide"]);
+    bed.serve(&bed.drives()[3..])
+        .option(&["--nbd", &address])
+        .refused("another process answers");
+    assert_eq!(server.client("data").read(0, 4096), Ok(vec![7; 4096]));
+    server.stop();
+}
+
+#[test]
+fn orders_that_would_lose_data_or_name_nothing_are_refused() {
+    let bed = Bed::new(5, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let server = bed.serve(bed.first(3)).start();
+    server
+        .order(&["fail", "nothing"])
+        .refused("there is no drive \"nothing\"");
+    server.order(&["fail", "7"]).refused("there is no drive");
+    server.order(&["remove", "1"]).refused("in use");
+    server.order(&["scrub", "nothing"]).refused("nothing");
+    server.order(&["rebuild", "nothing"]).refused("nothing");
+    server.order(&["cancel", "data"]).refused("data");
+    server.order(&["pause", "data"]).refused("data");
+    server.order(&["rate", "quick"]).refused("quick");
+    server
+        .order(&[
+            "replace",
+            "data",
+            "9",
+            "--with",
+            &bed.drive(3).display().to_string(),
+        ])
+        .refused("slot");
+    server
+        .order(&["replace", "data", "0", "--with", "/nowhere"])
+        .refused("/nowhere");
+    let small = bed.file("small", 16 * MIB).display().to_string();
+    server
+        .order(&["add-spare", &small])
+        .refused("small has 16 MiB, and a drive of this array needs");
+    server.order(&["add-spare", "/nowhere"]).refused("/nowhere");
+    assert_eq!(
+        server.volume_state(0),
+        "optimal",
+        "nothing of this changed anything"
+    );
+
+    server.order(&["fail", "0"]).ok();
+    server.order(&["fail", "1"]).refused("lose data");
+    server.order(&["fail", "0"]).refused("");
+    server.order(&["scrub", "data"]).refused("data");
+    assert_eq!(server.volume_state(0), "degraded");
+    assert_eq!(server.client("data").write(4096, &[7; 4096]), Ok(()));
+    assert_eq!(server.client("data").read(4096, 4096), Ok(vec![7; 4096]));
+    server.order(&["stop"]).ok();
+    server.wait_end();
+
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("fast", 0, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["fail", "0"]).refused("lose data");
+    server.order(&["scrub", "fast"]).refused("no redundancy");
+    server
+        .order(&["add-spare", &bed.file("d2", 48 * MIB).display().to_string()])
+        .ok();
+    server.stop();
+}
+
+#[test]
+fn requests_outside_the_rules_are_answered_and_the_connection_lives_on() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let mut client = server.client("data");
+    let size = client.size_bytes;
+    for (offset, length) in [
+        (size, 512),
+        (size - 512, 1024),
+        (u64::MAX - 511, 512),
+        (1, 512),
+    ] {
+        assert_eq!(
+            client.read(offset, length),
+            Err(EINVAL),
+            "read {length} at {offset}"
+        );
+    }
+    for (offset, length) in [(size, 512), (size - 512, 1024), (u64::MAX - 511, 512)] {
+        let found = client.write(offset, &vec![1; length]);
+        assert!(found.is_err(), "write {length} at {offset}: {found:?}");
+    }
+    assert_eq!(
+        client.write(1, &[1; 512]),
+        Err(EINVAL),
+        "not aligned to sectors"
+    );
+    assert_eq!(
+        client.write(0, &[1; 100]),
+        Err(EINVAL),
+        "not a whole number of sectors"
+    );
+    assert_eq!(
+        client.simple((99, 0), 0, 0, &[]),
+        Err(EINVAL),
+        "an unknown command"
+    );
+    assert_eq!(client.read(size - 512, 512), Ok(vec![0; 512]));
+    assert_eq!(client.write(size - 512, &[3; 512]), Ok(()));
+    assert_eq!(client.flush(), Ok(()));
+    assert!(
+        crate::common::Client::connect(server.nbd_socket(), "other").is_err(),
+        "no such export"
+    );
+    server.stop();
+}
