@@ -1,0 +1,140 @@
+//! Rebuilds by order and unasked, and what they do with spares.
+
+use crate::memory::{Array, geometry, record};
+use crate::shared::{by_hand, check, fill, two_volumes};
+use engine::control::message::{Command, Refused};
+use engine::control::record::MemberState;
+use engine::event::{Event, JobName};
+use engine::layout::Level;
+use engine::shard::Options;
+use engine::units::{MemberId, VolumeId};
+
+#[test]
+fn without_leave_to_take_spares_a_rebuild_is_ordered() {
+    for shards in [1, 3] {
+        let record = two_volumes(Level::Raid5, Level::Raid10);
+        let mut array = Array::new(record, shards, 3, by_hand());
+        let (one, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
+        let order = |volume| Command::Rebuild(VolumeId(volume));
+        assert_eq!(array.command(order(0)), Err(Refused::NoSuch), "it is whole");
+        assert_eq!(array.command(order(7)), Err(Refused::NoSuch));
+        array.command(Command::Fail(MemberId(2))).unwrap();
+        array.wait_ms(1000);
+        assert!(!array.has_event(|event| matches!(event, Event::SpareActivated { .. })));
+        assert_eq!(array.command(order(1)), Ok(()));
+        // Asked again while it is under way, it goes on.
+        assert_eq!(array.command(order(1)), Ok(()));
+        array.run_until(|array| ended(array, 0) && ended(array, 1));
+        assert_eq!(array.command(order(0)), Err(Refused::NoSuch));
+        array.shared.borrow_mut().disks[3].gone = true;
+        check(&mut array, 0, &one);
+        check(&mut array, 1, &two);
+        assert_eq!(array.command(order(0)), Err(Refused::NoSpare));
+    }
+}
+
+fn ended(array: &Array, volume: u8) -> bool {
+    array.has_event(|event| {
+        matches!(event, Event::JobEnded { volume: of, job: JobName::Rebuild, complete: true, .. }
+            if *of == VolumeId(volume))
+    })
+}
+
+#[test]
+fn a_rebuild_waits_for_nothing_when_its_drives_are_scrubbed() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 60);
+    let options = Options {
+        rate_bytes_per_s: 64 << 10,
+        ..by_hand()
+    };
+    let mut array = Array::new(record(shape, 1, None), 2, 5, options);
+    let content = fill(&mut array, 0, 9);
+    let scrub = Command::Scrub {
+        volume: VolumeId(0),
+        repair: false,
+    };
+    array.command(scrub).unwrap();
+    array.wait_ms(500);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.command(Command::Rate(0)).unwrap();
+    array.command(Command::Rebuild(VolumeId(0))).unwrap();
+    array.run_until(|array| ended(array, 0));
+    // The scrub had nothing left to compare with, and says so once.
+    let checks = |event: &&Event| {
+        matches!(
+            event,
+            Event::JobEnded {
+                job: JobName::Check,
+                complete: false,
+                failures: 0,
+                ..
+            }
+        )
+    };
+    assert_eq!(
+        array.shared.borrow().events.iter().filter(checks).count(),
+        1
+    );
+    assert!(!array.has_event(|event| matches!(event, Event::Unrecoverable { .. })));
+    check(&mut array, 0, &content);
+}
+
+#[test]
+fn a_rebuild_that_meets_an_unreadable_block_uses_up_one_spare_only() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 2, None), 1, 5, Options::default());
+    let content = fill(&mut array, 0, 9);
+    let from = shape.member_offset_bytes(7, 0);
+    array.shared.borrow_mut().disks[0]
+        .bad
+        .push((from, from + 512));
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    let given_up = |event: &&Event| {
+        matches!(
+            event,
+            Event::JobEnded {
+                complete: false,
+                ..
+            }
+        )
+    };
+    let count = |array: &Array| array.shared.borrow().events.iter().filter(given_up).count();
+    array.run_until(|array| count(array) == 1);
+    array.wait_ms(1000);
+    assert_eq!(count(&array), 1);
+    let spare = |array: &Array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        controller.wanted().members[5].state
+    };
+    assert_eq!(spare(&array), MemberState::Spare);
+    // Whoever knows that the block can be read again says so.
+    array.shared.borrow_mut().disks[0].bad.clear();
+    assert_eq!(array.command(Command::Rebuild(VolumeId(0))), Ok(()));
+    array.run_until(|array| ended(array, 0));
+    array.shared.borrow_mut().disks[2].gone = true;
+    check(&mut array, 0, &content);
+}
+
+#[test]
+fn a_rebuild_that_makes_no_sense_is_refused() {
+    let order = Command::Rebuild(VolumeId(0));
+    let stripes = geometry(Level::Raid0, 3, 16 << 10, 12);
+    let mut array = Array::new(record(stripes, 1, None), 1, 5, by_hand());
+    assert_eq!(array.command(order), Err(Refused::NoRedundancy));
+    let mirror = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut small = record(mirror, 1, None);
+    small.members[2].size_bytes -= 4 << 20;
+    let mut array = Array::new(small, 1, 5, by_hand());
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    assert_eq!(array.command(order), Err(Refused::TooSmall));
+    let mut array = Array::new(record(mirror, 1, None), 1, 5, by_hand());
+    array.shared.borrow_mut().disks[0].gone = true;
+    array.shared.borrow_mut().disks[1].gone = true;
+    array.write(0, 0, &[1; 512]).unwrap_err();
+    array.wait_ms(100);
+    assert_eq!(
+        array.command(order),
+        Err(Refused::NoSuch),
+        "nothing is left"
+    );
+}

@@ -1,0 +1,282 @@
+//! Two volumes, checkpoints, restarts, rates, and arrays that may not be written to.
+
+use crate::memory::{Array, geometry, record};
+use crate::shared::{check, fill, two_volumes};
+use engine::control::message::{Command, Refused};
+use engine::control::record::{MemberState, SyncKind, SyncRecord};
+use engine::event::{Event, JobName};
+use engine::layout::Level;
+use engine::request::Failure;
+use engine::shard::Options;
+use engine::units::{MemberId, Slot, VolumeId};
+
+#[test]
+fn two_volumes_lose_a_member_together_and_are_rebuilt_one_after_the_other() {
+    for shards in 1..=3 {
+        for (first, second) in [(Level::Raid5, Level::Raid10), (Level::Raid10, Level::Raid5)] {
+            let mut array = Array::new(two_volumes(first, second), shards, 3, Options::default());
+            let (one, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
+            array.shared.borrow_mut().disks[2].gone = true;
+            check(&mut array, 0, &one);
+            check(&mut array, 1, &two);
+            array.run_until(|array| {
+                let ended = |volume| {
+                    array.has_event(|event| {
+                        matches!(event, Event::JobEnded { volume: of, job: JobName::Rebuild, complete: true, .. } if *of == VolumeId(volume))
+                    })
+                };
+                ended(0) && ended(1)
+            });
+            let shared = array.shared.clone();
+            for (_, record) in &shared.borrow().persists {
+                let syncs = record
+                    .volumes
+                    .iter()
+                    .filter(|volume| volume.sync.is_some())
+                    .count();
+                assert!(syncs <= 1, "one migration at a time per drive set");
+            }
+            shared.borrow_mut().disks[3].gone = true;
+            check(&mut array, 0, &one);
+            check(&mut array, 1, &two);
+        }
+    }
+}
+
+#[test]
+fn a_raid_0_beside_a_raid_5_fails_alone() {
+    let mut array = Array::new(
+        two_volumes(Level::Raid0, Level::Raid5),
+        2,
+        3,
+        Options::default(),
+    );
+    let (_, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
+    array.shared.borrow_mut().disks[0].gone = true;
+    assert!(matches!(
+        array.read(0, 0, 16 << 10),
+        Err(Failure::Unrecoverable { .. })
+    ));
+    check(&mut array, 1, &two);
+    assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+    assert!(!array.has_event(|event| *event == Event::VolumeFailed(VolumeId(1))));
+}
+
+#[test]
+fn a_rebuild_goes_on_at_its_checkpoint_after_a_restart() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 200);
+    let options = Options {
+        rate_bytes_per_s: 300 << 10,
+        ..Options::default()
+    };
+    let mut array = Array::new(record(shape, 1, None), 2, 5, options);
+    let content = fill(&mut array, 0, 9);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    // At this rate the rebuild takes over ten seconds; a checkpoint is due every five.
+    let checkpoint = |array: &Array| {
+        let shared = array.shared.borrow();
+        shared.disks[0]
+            .record
+            .as_ref()
+            .and_then(|record| record.volumes[0].sync)
+    };
+    for _ in 0..400 {
+        array.wait_ms(20);
+        if checkpoint(&array).is_some_and(|sync| sync.done_bytes > 0) {
+            break;
+        }
+    }
+    let sync = checkpoint(&array).expect("a rebuild is on record");
+    assert!(
+        sync.done_bytes > 0 && sync.done_bytes < shape.component_bytes,
+        "{sync:?}"
+    );
+    assert_eq!(sync.kind, SyncKind::Rebuild(Slot(1)));
+    let mut shared = array.shared.borrow_mut();
+    let saved = shared.disks[0].record.clone().unwrap();
+    let mut disks = std::mem::take(&mut shared.disks);
+    drop(shared);
+    // What the rebuild has not been recorded for may hold anything.
+    let from = (shape.start_bytes + sync.done_bytes) as usize;
+    disks[4].bytes[from..].fill(0xAA);
+    let mut again = Array::over(saved, disks, 1, 6, Options::default(), shape);
+    check(&mut again, 0, &content);
+    again.wait_for_job();
+    again.shared.borrow_mut().disks[3].gone = true;
+    check(&mut again, 0, &content);
+}
+
+#[test]
+fn progress_is_recorded_only_after_the_new_drive_is_flushed() {
+    let shape = geometry(Level::Raid1, 2, 1 << 20, 40);
+    let options = Options {
+        rate_bytes_per_s: 4 << 20,
+        ..Options::default()
+    };
+    let mut array = Array::new(record(shape, 1, None), 1, 5, options);
+    array.command(Command::Fail(MemberId(0))).unwrap();
+    let mut seen = 0;
+    for _ in 0..800 {
+        array.wait_ms(20);
+        let shared = array.shared.borrow();
+        let recorded = shared
+            .persists
+            .last()
+            .and_then(|(_, record)| record.volumes[0].sync);
+        if let Some(SyncRecord { done_bytes, .. }) = recorded.filter(|sync| sync.done_bytes > seen)
+        {
+            seen = done_bytes;
+        }
+    }
+    assert!(seen > 0, "checkpoints were recorded");
+    assert_eq!(array.shared.borrow().early_checkpoints, 0);
+    let state = array.shards[0]
+        .engine
+        .controller()
+        .unwrap()
+        .wanted()
+        .clone();
+    assert_eq!(state.members[2].state, MemberState::Active);
+}
+
+#[test]
+fn a_drive_added_later_becomes_a_spare_and_is_used() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 40);
+    let mut array = Array::new(record(shape, 0, None), 2, 5, Options::default());
+    let content = fill(&mut array, 0, 4);
+    array.command(Command::Fail(MemberId(3))).unwrap();
+    let size_bytes = array.shared.borrow().disks[0].bytes.len() as u64;
+    let too_small = Command::AddSpare {
+        member: MemberId(4),
+        size_bytes: 4096,
+        volatile_cache: false,
+    };
+    assert_eq!(array.command(too_small), Err(Refused::TooSmall));
+    array
+        .shared
+        .borrow_mut()
+        .disks
+        .push(crate::memory::Disk::empty(size_bytes));
+    let add = Command::AddSpare {
+        member: MemberId(4),
+        size_bytes,
+        volatile_cache: false,
+    };
+    assert_eq!(array.command(add), Ok(()));
+    array.wait_for_job();
+    assert_eq!(array.command(Command::Remove(MemberId(3))), Ok(()));
+    array.shared.borrow_mut().disks[2].gone = true;
+    check(&mut array, 0, &content);
+}
+
+#[test]
+fn background_work_keeps_to_its_rate_and_can_be_paused() {
+    let shape = geometry(Level::Raid1, 2, 1 << 20, 32);
+    let options = Options {
+        rate_bytes_per_s: 8 << 20,
+        ..Options::default()
+    };
+    let mut array = Array::new(record(shape, 0, None), 1, 5, options);
+    array
+        .command(Command::Scrub {
+            volume: VolumeId(0),
+            repair: false,
+        })
+        .unwrap();
+    array.wait_ms(1000);
+    let done = |array: &Array| {
+        array.shards[0]
+            .engine
+            .controller()
+            .unwrap()
+            .job(VolumeId(0))
+            .map(|job| job.done_bytes)
+    };
+    let after_one = done(&array).expect("still running");
+    assert!((5 << 20..=10 << 20).contains(&after_one), "{after_one}");
+    array
+        .command(Command::Pause {
+            volume: VolumeId(0),
+            paused: true,
+        })
+        .unwrap();
+    array.wait_ms(500);
+    let paused = done(&array).unwrap();
+    array.wait_ms(1000);
+    assert_eq!(done(&array), Some(paused));
+    // A pause is no time in which the work was slow.
+    let job = |array: &Array| {
+        array.shards[0]
+            .engine
+            .controller()
+            .unwrap()
+            .job(VolumeId(0))
+    };
+    let (was, now) = (job(&array).unwrap(), array.shared.borrow().now);
+    assert_eq!((was.slot, was.copied_to), (None, None));
+    let limit = Command::Rate(4 << 20);
+    assert_eq!(array.command(limit), Ok(()));
+    array
+        .command(Command::Pause {
+            volume: VolumeId(0),
+            paused: false,
+        })
+        .unwrap();
+    let resumed = job(&array).unwrap();
+    assert!(resumed.paced_since.0 >= now && resumed.paced_from_bytes == paused);
+    array.wait_ms(1000);
+    let at_the_limit = done(&array).unwrap() - paused;
+    assert!(
+        (2 << 20..=6 << 20).contains(&at_the_limit),
+        "{at_the_limit}"
+    );
+    array.command(Command::Rate(0)).unwrap();
+    array.wait_ms(500);
+    assert_eq!(done(&array), None, "unlimited, the rest takes no time");
+}
+
+#[test]
+fn four_kilobyte_sectors_are_kept_to() {
+    let mut shape = geometry(Level::Raid5, 3, 16 << 10, 20);
+    shape.block_bytes = 4096;
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    let content = fill(&mut array, 0, 4);
+    assert_eq!(array.read(0, 512, 4096), Err(Failure::Misuse));
+    assert_eq!(array.write(0, 4096, &[1; 512]), Err(Failure::Misuse));
+    check(&mut array, 0, &content);
+}
+
+#[test]
+fn a_read_only_array_is_not_written_to_whatever_happens() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 40);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    let content = fill(&mut array, 0, 4);
+    let disks = std::mem::take(&mut array.shared.borrow_mut().disks);
+    let mut crashed = record(shape, 1, Some(SyncKind::Resync));
+    crashed.volumes[0].read_only = true;
+    let options = Options {
+        read_only: true,
+        ..Options::default()
+    };
+    let mut disks: Vec<_> = disks.into_iter().collect();
+    disks.push(crate::memory::Disk::empty(disks[0].bytes.len() as u64));
+    let before: Vec<Vec<u8>> = disks.iter().map(|disk| disk.bytes.clone()).collect();
+    let mut again = Array::over(crashed, disks, 2, 6, options, shape);
+    again.shared.borrow_mut().persists.clear();
+    check(&mut again, 0, &content);
+    assert_eq!(again.write(0, 0, &[1; 4096]), Err(Failure::ReadOnly));
+    // A block that cannot be read, a member that goes: answered or refused, but nothing is written.
+    let bad = shape.start_bytes + (16 << 10);
+    again.shared.borrow_mut().disks[0]
+        .bad
+        .push((bad, bad + 512));
+    let _ = again.read(0, 0, 512 << 10);
+    again.shared.borrow_mut().disks[1].gone = true;
+    let _ = again.read(1, 0, 512 << 10);
+    again.wait_ms(2000);
+    let shared = again.shared.borrow();
+    assert!(shared.persists.is_empty(), "metadata was written");
+    for (disk, before) in shared.disks.iter().zip(&before) {
+        assert!(disk.bytes == *before, "a member was written to");
+    }
+}
