@@ -6,7 +6,7 @@ use engine::control::message::Command;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::levels::Levels;
-use engine::limits::{FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX};
+use engine::limits::{FORWARDED_MAX, LEFTOVERS_MAX, PLANS_MAX, REQUESTS_MAX};
 use engine::shard::Options;
 use engine::units::MemberId;
 
@@ -140,4 +140,33 @@ fn acknowledgements_of_what_a_member_missed() {
         flooded.array.command(Command::Rate(0)).unwrap();
     }
     assert_eq!(rooms[0], rooms[1]);
+}
+
+/// What a drive that hangs holds is let go of, and what comes after its failure never goes to it.
+#[test]
+fn requests_to_a_drive_that_hangs() {
+    let shape = geometry(Level::Raid1, 2, 4 << 10, 4093);
+    let mut flooded = Flooded::new(shape, 1);
+    flooded.write(0, 0, 1);
+    flooded.answer_all();
+    flooded.array.hang(1);
+    let blocks = flooded.blocks();
+    for at in 0..100 * PLANS_MAX as u64 {
+        flooded.write(0, at * 7 % blocks, 1);
+    }
+    (0..1000).for_each(|_| flooded.turn());
+    assert_eq!(flooded.most[0].singles, PLANS_MAX - 8, "it holds all");
+    // Past the deadline, and the grace after it.
+    flooded.array.wait_ms(32_000);
+    flooded.answer_all();
+    let left_behind = flooded.array.left_behind();
+    assert!(
+        left_behind > PLANS_MAX / 2 && left_behind <= LEFTOVERS_MAX,
+        "{left_behind}"
+    );
+    flooded.verify();
+    flooded.array.unhang(1);
+    (0..1000).for_each(|_| flooded.turn());
+    assert_eq!(flooded.array.left_behind(), 0);
+    flooded.verify();
 }
