@@ -6,6 +6,7 @@
 
 use super::hook::Hook;
 use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
+use engine::stats::Stats;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
@@ -27,7 +28,7 @@ type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
 pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("fullstripe");
     for (name, value) in &status.counters {
-        let help = format!("{} since the process started", name.replace('_', " "));
+        let help = help(name);
         registry.register(name.as_str(), help, ConstCounter::new(*value));
     }
     let mut gauge = |name: &str, help: &str, value: u64| {
@@ -68,6 +69,12 @@ pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Er
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// What a counter counts. The registry ends the sentence itself.
+fn help(name: &str) -> &'static str {
+    let found = Stats::HELP.iter().find(|(counter, _)| *counter == name);
+    found.map_or("", |(_, words)| words.trim().trim_end_matches('.'))
 }
 
 fn family(registry: &mut Registry, name: &str, help: &str) -> Gauges {

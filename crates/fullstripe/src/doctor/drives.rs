@@ -7,7 +7,7 @@ use crate::container::probe::{parse_spec, probe};
 use anyhow::Result;
 use drives::claimants::claimants;
 use drives::drive::{Access, Drive, OpenError};
-use drives::nvme::{self, Health};
+use drives::nvme::{self, Controller, Health};
 use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -46,6 +46,8 @@ pub struct Looked {
     pub content: Content,
     /// What an NVMe drive says of its health, where it may be asked.
     pub health: Option<Health>,
+    /// What it says it is.
+    pub controller: Option<Controller>,
 }
 
 /// Why a drive could not be looked at.
@@ -86,6 +88,9 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
                 outcome
                     .findings
                     .extend(state.map(|state| health::finding(about, state)));
+                let controller = looked.controller.as_ref();
+                let about_itself = |it| health::nature(about, it, looked.health.as_ref());
+                outcome.findings.extend(controller.map(about_itself));
                 outcome.findings.extend(usable(about, &looked, are_named));
             }
             Err(LookError::NotAllowed) if !are_named => not_allowed.push(about),
@@ -211,6 +216,7 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         .filter(|_| probed.drive.block_device().is_some());
     Ok(Looked {
         health: device.and_then(|fd| nvme::health(fd).ok()),
+        controller: device.and_then(|fd| nvme::identify(fd).ok()),
         size_bytes: probed.drive.size_bytes(),
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),

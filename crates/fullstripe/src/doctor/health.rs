@@ -1,9 +1,9 @@
-//! What an NVMe drive says about its own health (its SMART log), and whether that is a reason not to trust it
-//! with a part of an array.
+//! What an NVMe drive says about itself (Identify Controller) and its health (its SMART log), and whether that is
+//! a reason not to trust it with a part of an array.
 
 use super::finding::Finding;
 use crate::commands::words::size;
-use drives::nvme::Health;
+use drives::nvme::{Controller, Health};
 
 /// The bits of the critical warning that concern what an array keeps on the drive; NVM Express Base
 /// Specification 2.0, figure 207, byte 0.
@@ -48,6 +48,43 @@ pub fn finding(about: &str, health: &Health) -> Finding {
     Finding::ok(about, state)
 }
 
+/// What kind of drive it is, as far as an array cares, and whether it is near the temperature that it warns of.
+pub fn nature(about: &str, controller: &Controller, health: Option<&Health>) -> Finding {
+    let cache = if controller.volatile_cache {
+        "a cache that loses its content with the power, so it is flushed"
+    } else {
+        "no cache that loses its content with the power"
+    };
+    let missing = [
+        (
+            controller.deallocate,
+            ", no deallocate, so trims are not passed on",
+        ),
+        (
+            controller.write_zeroes,
+            ", no Write Zeroes, so zeros are written",
+        ),
+    ];
+    let missing = missing
+        .iter()
+        .filter(|(has, _)| !has)
+        .map(|(_, words)| *words);
+    let words = format!(
+        "{}, firmware {}: {cache}{}",
+        controller.model,
+        controller.firmware,
+        missing.collect::<String>()
+    );
+    let warns_at = controller.warning_celsius.zip(health);
+    if let Some((limit, health)) = warns_at.filter(|(limit, health)| health.celsius >= *limit) {
+        let celsius = health.celsius;
+        let words =
+            format!("{words}; at {celsius} °C it has passed the {limit} °C that it warns of");
+        return Finding::warning(about, words).advise("see to its cooling: it slows down when hot");
+    }
+    Finding::ok(about, words)
+}
+
 /// `38 °C, 3 % of its life used, 98 % of its spare left, 8760 hours on, 130.4 TiB written`.
 fn state(health: &Health) -> String {
     let written = u64::try_from(health.written_bytes).unwrap_or(u64::MAX);
@@ -78,6 +115,46 @@ mod tests {
             unsafe_shutdowns: 2,
             media_errors: 0,
         }
+    }
+
+    #[test]
+    fn a_drive_says_what_it_is_and_a_hot_one_is_warned_of() {
+        let controller = Controller {
+            serial: "S1".to_owned(),
+            model: "ACME Fast 2".to_owned(),
+            firmware: "1.0".to_owned(),
+            volatile_cache: false,
+            deallocate: true,
+            write_zeroes: true,
+            capacity_bytes: 1 << 40,
+            warning_celsius: Some(70),
+        };
+        let line = |controller: &Controller, celsius| {
+            let health = Health {
+                celsius,
+                ..healthy()
+            };
+            nature("nvme0n1", controller, Some(&health)).to_string()
+        };
+        let plain = "ok       nvme0n1: ACME Fast 2, firmware 1.0: no cache that loses its content with the power";
+        assert_eq!(line(&controller, 69), plain);
+        assert!(line(&controller, 70).contains("has passed the 70 °C that it warns of"));
+        let poor = Controller {
+            volatile_cache: true,
+            deallocate: false,
+            write_zeroes: false,
+            warning_celsius: None,
+            ..controller
+        };
+        let told = line(&poor, 90);
+        assert!(
+            told.starts_with("ok") && told.contains("so it is flushed"),
+            "{told}"
+        );
+        assert!(
+            told.contains("no deallocate") && told.contains("no Write Zeroes"),
+            "{told}"
+        );
     }
 
     #[test]

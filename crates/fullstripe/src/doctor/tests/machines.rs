@@ -68,6 +68,7 @@ pub fn empty_drive() -> Looked {
         claimants: Vec::new(),
         content: Content::Nothing,
         health: None,
+        controller: None,
     }
 }
 
