@@ -33,6 +33,8 @@ impl Engine {
 
     /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
     pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
+        // First of all: whoever claims another's band after this must see it.
+        self.claims.adopt(view.epoch);
         self.note_failed(view.failed);
         self.volatile = view.volatile;
         for at in 0..self.volumes.len() {

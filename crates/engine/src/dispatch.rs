@@ -72,6 +72,13 @@ impl Engine {
             if self.worth_holding(entry, chosen.first) {
                 break;
             }
+            let key = self.ranges.key(entry);
+            if !self.ranges.claim(key) {
+                self.stats.conflicts += 1;
+                self.ranges.requeue_quietly(key, chosen.first);
+                self.ranges.wait_for_claim(key);
+                break;
+            }
             self.plan_chosen(entry, chosen);
         }
         self.ranges.looked_at(entry);

@@ -20,6 +20,7 @@
 //! [`shard::Engine::poll`] until it returns nothing. Work is planned while outputs are polled.
 //!
 //! ```
+//! use engine::claims::Claims;
 //! use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 //! use engine::layout::{Geometry, Level};
 //! use engine::request::{Operation, Request};
@@ -40,7 +41,7 @@
 //! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume] };
 //! let setup = Setup {
 //!     shard: ShardId(0), shards: 1, record, scratch: (Buffer(0), 16 << 20),
-//!     zeros: Buffer(16 << 20), options: Options::default(),
+//!     zeros: Buffer(16 << 20), options: Options::default(), claims: Claims::new(),
 //! };
 //! let mut engine = Engine::new(setup, Nanos(0));
 //! engine.handle(Input::Request(Request {
@@ -65,6 +66,7 @@ extern crate alloc;
 
 mod adopt;
 mod background;
+pub mod claims;
 pub mod control;
 mod dispatch;
 pub mod event;
@@ -92,6 +94,7 @@ pub mod shard;
 mod single;
 pub mod stats;
 mod token;
+mod turn;
 pub mod units;
 mod volume;
 pub mod world;

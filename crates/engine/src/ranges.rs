@@ -3,7 +3,8 @@
 //! The unit is a *band*: one row of a volume, or a window of it when chunks are large. Inside a band a
 //! lock covers a range of offsets in the chunk, which for RAID 5 is a range of parity blocks. Work waits
 //! in arrival order behind whatever it overlaps. There is one such table per shard and only the shard
-//! that owns a row ever looks at it, so there are no locks between cores.
+//! that works on a band ever looks at it: the owner of its row, and for a mirrored band whoever has claimed it
+//! ([`crate::claims`]). With every lock in such a band goes a claim.
 
 use crate::limits::{PARTS_MAX, PLANS_MAX};
 use crate::pool::Pool;
@@ -12,8 +13,11 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+mod claimer;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use claimer::Claimer;
 
 /// End of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -106,10 +110,12 @@ pub(crate) struct Ranges {
     locks: Pool<Lock>,
     pub parts: Pool<Part>,
     ready: VecDeque<u32>,
+    claimer: Claimer,
 }
 
 impl Ranges {
-    pub fn new() -> Ranges {
+    /// An empty table.
+    pub fn new(claimer: Claimer) -> Ranges {
         let part = Part {
             kind: PartKind::Background,
             request: NONE,
@@ -146,14 +152,20 @@ impl Ranges {
             locks: Pool::new(PLANS_MAX, || lock),
             parts: Pool::new(PARTS_MAX, || part),
             ready: VecDeque::with_capacity(PARTS_MAX + PLANS_MAX),
+            claimer,
         }
     }
 
     #[inline]
-    fn bucket(&self, key: BandKey) -> usize {
+    fn hash(key: BandKey) -> u32 {
         // Fibonacci hashing: bands are often consecutive, or far apart by powers of two.
         let mixed = (key.band ^ u64::from(key.volume) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 32) as usize & (self.buckets.len() - 1)
+        (mixed >> 32) as u32
+    }
+
+    #[inline]
+    fn bucket(&self, key: BandKey) -> usize {
+        Self::hash(key) as usize & (self.buckets.len() - 1)
     }
 
     #[inline]
@@ -329,6 +341,8 @@ impl Ranges {
         let bucket = self.bucket(key);
         if self.buckets[bucket] != NONE
             || self.is_quietly_locked(bucket, key, (data_index, low, high))
+            || self.locks.available() == 0
+            || !self.claim(key)
         {
             return None;
         }
@@ -351,6 +365,7 @@ impl Ranges {
         let key = self.locks[lock].key;
         self.leave_quiet(lock);
         self.locks.give(lock);
+        self.unclaim(key);
         // Whoever came meanwhile has a queue.
         self.wake(key);
     }
@@ -380,7 +395,7 @@ impl Ranges {
         lock
     }
 
-    /// Takes a lock; the caller has checked that nothing overlaps.
+    /// Takes a lock; the caller has checked that nothing overlaps, and claimed the band.
     #[inline]
     pub fn lock(&mut self, entry: u32, data_index: u8, low: u32, high: u32) -> u32 {
         debug_assert!(!self.is_locked(entry, data_index, low, high));
@@ -413,6 +428,7 @@ impl Ranges {
         }
         self.locks.give(lock);
         let key = self.entries[entry].key;
+        self.unclaim(key);
         if self.entries[entry].first_waiting != NONE {
             self.mark_ready(entry);
         } else {

@@ -1,9 +1,11 @@
 //! What a shard is made of, and what its operator may choose.
 
+use crate::claims::Claims;
 use crate::control::record::{Record, VolumeRecord};
 use crate::limits::{BAND_BYTES_MAX, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
 use crate::log::LOG_BUFFER_BYTES;
 use crate::units::{Buffer, Nanos, ShardId};
+use alloc::sync::Arc;
 
 /// How a shard is set up.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub struct Setup {
     pub zeros: Buffer,
     /// Operator's choices.
     pub options: Options,
+    /// Shared by the shards of the container; a new one for each start.
+    pub claims: Arc<Claims>,
 }
 
 /// Operator's choices.

@@ -1,9 +1,10 @@
-//! One shard: the state machine ([`Engine`]) and the loop that drives it in any world ([`Shard`]).
+//! One shard: the state machine ([`Engine`]), driven in any world by one loop ([`Shard`]).
 //!
 //! The rule of use: hand in every input with [`Engine::handle`], then drain [`Engine::poll`] until it
 //! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
 //! inputs arrive, so that requests which arrive together are planned together.
 
+use crate::claims::Claims;
 use crate::control::Controller;
 use crate::control::message::{Forward, Message};
 use crate::control::record::{ContainerView, MemberSet, Record};
@@ -13,21 +14,22 @@ use crate::inflight::{Running, StepState};
 use crate::layout::Geometry;
 use crate::leftover::Leftovers;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REAP_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
 };
 use crate::log::SlotLog;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
-use crate::ranges::Ranges;
+use crate::ranges::{Claimer, Ranges};
 use crate::request::{Completion, Request};
 use crate::route::RequestState;
 use crate::scratch::Scratch;
 pub use crate::setup::{Options, Setup};
 use crate::single::Single;
 use crate::stats::Stats;
+pub use crate::turn::Shard;
 use crate::units::{Buffer, MemberId, Nanos, ShardId};
 use crate::volume::Volume;
-use crate::world::{Input, Io, Token, World};
+use crate::world::{Input, Io, Token};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -46,9 +48,9 @@ pub enum Output {
     Cancel(Token),
     /// Answer a request.
     Complete(Completion),
-    /// See [`World::pin`].
+    /// See [`crate::world::World::pin`].
     Pin(Buffer),
-    /// See [`World::release`].
+    /// See [`crate::world::World::release`].
     Release(Buffer),
     /// Deliver a message.
     Send(ShardId, Message),
@@ -121,11 +123,15 @@ pub struct Engine {
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) stats: Stats,
     pub(crate) controller: Option<Controller>,
+    pub(crate) claims: Arc<Claims>,
     next_sweep: Nanos,
 }
 
 /// How often deadlines are looked at.
 const SWEEP_EVERY: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
+
+/// How often a band is looked at that another shard has claimed: about as long as a drive needs.
+const CLAIM_RETRY: Nanos = Nanos(20_000);
 
 impl Engine {
     /// Sets up a shard; the first shard also runs the controller.
@@ -169,7 +175,7 @@ impl Engine {
             running: Pool::new(PLANS_MAX, || {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),
-            ranges: Ranges::new(),
+            ranges: Ranges::new(Claimer::new(&setup)),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             zeros: setup.zeros,
             stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
@@ -195,6 +201,7 @@ impl Engine {
             outputs: VecDeque::with_capacity(2 * PLANS_MAX),
             stats: Stats::default(),
             controller: None,
+            claims: setup.claims,
             next_sweep: now.after(SWEEP_EVERY),
         };
         engine.adopt(view);
@@ -268,12 +275,18 @@ impl Engine {
             .iter()
             .map(|held| held.since.after(HOLD_FOR))
             .min();
-        [job, sweep, hold].into_iter().flatten().min()
+        // Nobody tells when another shard gives up a claim.
+        let claim = self
+            .ranges
+            .waits_for_claims()
+            .then(|| self.now.after(CLAIM_RETRY));
+        [job, sweep, hold, claim].into_iter().flatten().min()
     }
 
     /// Moves on whatever waits for something that may have become available.
     fn pump(&mut self) -> bool {
         self.abandon_overdue();
+        self.ranges.retry_claims();
         self.retry_scratch();
         self.resume_stalled();
         self.resume_forwarding();
@@ -282,6 +295,7 @@ impl Engine {
         self.dispatch_ready();
         self.run_logs();
         self.run_background();
+        self.ranges.stop_waiting();
         self.confirm_epoch();
         self.run_controller();
         !self.outputs.is_empty()
@@ -396,100 +410,5 @@ impl Engine {
 impl Default for StepState {
     fn default() -> StepState {
         StepState::IDLE
-    }
-}
-
-/// The loop of one core: an engine in a world.
-pub struct Shard<W: World> {
-    /// The state machine.
-    pub engine: Engine,
-    /// Everything outside.
-    pub world: W,
-    inputs: Vec<Input>,
-}
-
-impl<W: World> Shard<W> {
-    /// Puts an engine into a world.
-    pub fn new(engine: Engine, world: W) -> Shard<W> {
-        Shard {
-            engine,
-            world,
-            inputs: Vec::with_capacity(2 * REAP_MAX),
-        }
-    }
-
-    /// One turn: reap, handle, poll, submit. Returns whether there was anything to do.
-    #[inline]
-    pub fn turn(&mut self) -> bool {
-        self.world.reap(&mut self.inputs);
-        let now = self.world.now();
-        let busy = !self.inputs.is_empty();
-        for input in self.inputs.drain(..) {
-            self.engine.handle(input, now);
-        }
-        self.engine.tick(now);
-        let acted = self.drain();
-        self.world.submit();
-        busy || acted
-    }
-
-    /// Turns until there is nothing to do, then waits for something.
-    pub fn turn_or_wait(&mut self) {
-        if !self.turn() {
-            let until = self.engine.next_wake();
-            self.world.wait(until);
-        }
-    }
-
-    fn drain(&mut self) -> bool {
-        let mut acted = false;
-        while let Some(output) = self.engine.poll() {
-            acted = true;
-            match output {
-                Output::Io(io) => self.world.io(io, self.engine.memory(io.token)),
-                Output::Log(io) => {
-                    let (unit, image) = self.engine.log_unit(io.token);
-                    let parities = self.engine.partial_parities(io.token);
-                    self.world.encode_log(unit, parities, image);
-                    self.world.io(io, self.engine.memory(io.token));
-                }
-                Output::Compute(token) => self.compute(token),
-                Output::Cancel(token) => self.world.cancel(token),
-                Output::Complete(completion) => self.world.complete(completion),
-                Output::Pin(buffer) => self.world.pin(buffer),
-                Output::Release(buffer) => self.world.release(buffer),
-                Output::Send(to, message) => {
-                    if to == self.engine.id {
-                        let now = self.engine.now;
-                        self.engine.handle(Input::Message(message), now);
-                    } else {
-                        self.world.send(to, message);
-                    }
-                }
-                Output::Persist(member) => {
-                    if let Some(record) = self.engine.record() {
-                        self.world.persist(member, record);
-                    }
-                }
-                Output::Event(event) => self.world.event(event),
-            }
-        }
-        acted
-    }
-
-    fn compute(&mut self, token: Token) {
-        let step = self.engine.step(token);
-        let length_bytes = step.length_bytes as u32;
-        let differs = match step.kind {
-            crate::plan::StepKind::Xor { target } => {
-                self.world
-                    .xor(target, length_bytes, self.engine.memory(token));
-                false
-            }
-            _ => !self
-                .world
-                .xor_is_zero(length_bytes, self.engine.memory(token)),
-        };
-        self.engine.computed(token, differs);
     }
 }

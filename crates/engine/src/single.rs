@@ -11,7 +11,7 @@
 
 use crate::control::message::{Forward, Message};
 use crate::inflight::{Progress, StepState, Work};
-use crate::layout::Level;
+use crate::layout::{Level, Location};
 use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
 use crate::plan::{Segment, Step, StepKind};
 use crate::policy::MemberError;
@@ -154,6 +154,24 @@ impl Engine {
         true
     }
 
+    /// A request will come in soon: lets the processor fetch what its claim needs from another core.
+    #[inline]
+    pub(crate) fn expect_single(&self, request: &Request) {
+        if self.shards == 1 || request.operation != Operation::Write {
+            return;
+        }
+        let number = request.volume.0;
+        let Some(volume) = self.volumes.get(usize::from(number)) else {
+            return;
+        };
+        if self.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
+            let place = volume.shape.locate(request.offset_bytes);
+            let band = volume.band(place.row, place.in_chunk_bytes);
+            let volume = number;
+            self.ranges.expect(BandKey { volume, band });
+        }
+    }
+
     #[inline]
     fn single_read(&mut self, request: &Request) -> Option<Target> {
         let volume = &self.volumes[request.volume.0 as usize];
@@ -189,14 +207,14 @@ impl Engine {
         if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
             return None;
         }
-        let owner = shape.owner(place.row, self.shards);
-        if owner != self.id && shape.level != Level::Raid0 {
+        if shape.level == Level::Raid5 {
+            let owner = shape.owner(place.row, self.shards);
+            if owner == self.id {
+                return None;
+            }
             self.note_write(at, request.offset_bytes, length);
             self.note_writing(at);
             return Some(Target::Shard(owner));
-        }
-        if shape.level == Level::Raid5 {
-            return None;
         }
         let slots = shape.data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.writable.0);
@@ -211,8 +229,14 @@ impl Engine {
                 volume: request.volume.0,
                 band: volume.band(place.row, low),
             };
-            self.ranges
-                .lock_if_quiet(key, place.data_index, low, low + length)?
+            match self.lock_single(key, place, length) {
+                Ok(lock) => lock,
+                Err(None) => return None,
+                Err(Some(owner)) => {
+                    self.note_writing(at);
+                    return Some(Target::Shard(owner));
+                }
+            }
         };
         self.stats.singles_write += 1;
         self.note_writing(at);
@@ -221,6 +245,34 @@ impl Engine {
             offset_bytes,
             lock,
         }))
+    }
+
+    /// A lock for a mirrored write, or who else has to see to it: the owner of the row, unless that is this
+    /// shard, which then plans it.
+    #[inline]
+    fn lock_single(
+        &mut self,
+        key: BandKey,
+        place: Location,
+        length: u32,
+    ) -> Result<u32, Option<ShardId>> {
+        let (low, high) = (place.in_chunk_bytes, place.in_chunk_bytes + length);
+        let lock = self.ranges.lock_if_quiet(key, place.data_index, low, high);
+        // Whose row it is changes from request to request and no processor foresees it: asked last.
+        if let Some(lock) = lock
+            && (self.shards == 1 || self.claims.anywhere(self.view.epoch, self.shards))
+        {
+            return Ok(lock);
+        }
+        let shape = &self.volumes[usize::from(key.volume)].shape;
+        let owner = shape.owner(place.row, self.shards);
+        if owner == self.id {
+            return lock.ok_or(None);
+        }
+        if let Some(lock) = lock {
+            self.ranges.unlock_quiet(lock);
+        }
+        Err(Some(owner))
     }
 
     /// Has the owner of the row carry a request out.

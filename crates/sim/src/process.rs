@@ -8,6 +8,7 @@ use assembly::assemble::assemble;
 use assembly::log::{initialise_all, logged_volumes};
 use assembly::member::Member;
 use assembly::persist::Identity;
+use engine::claims::Claims;
 use engine::control::Controller;
 use engine::control::message::{Command, Message};
 use engine::control::record::Record;
@@ -84,6 +85,7 @@ impl Process {
             machine.replays += container.notes.iter().filter(replayed).count() as u64;
         }
         let now = Nanos(machine.borrow().queue.now_ns());
+        let claims = Claims::new();
         let shard = |number: u8| {
             let scratch = scratch_from + scratch_bytes * u64::from(number);
             let setup = Setup {
@@ -93,6 +95,7 @@ impl Process {
                 scratch: (Buffer(scratch), scratch_bytes),
                 zeros: Buffer(0),
                 options: with.engine,
+                claims: claims.clone(),
             };
             let world = SimWorld::new(machine.clone(), ShardId(number));
             Shard::new(Engine::new(setup, now), world)

@@ -9,9 +9,11 @@
 //! [`crate::throttle`] says so.
 
 mod attach;
+mod linger;
 mod log;
 mod metadata;
 mod payload;
+mod peers;
 mod ram;
 mod ready;
 #[cfg(test)]
@@ -42,10 +44,10 @@ use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
 use payload::{gather, with_addresses};
+use peers::Peers;
 use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
@@ -95,21 +97,6 @@ pub enum WorldError {
     Memory(#[from] ArenaError),
 }
 
-/// Another shard, and what this turn has for it.
-struct Peer {
-    mailbox: MailSender,
-    letters: VecDeque<Mail>,
-}
-
-impl Peer {
-    fn new(mailbox: MailSender) -> Peer {
-        Peer {
-            mailbox,
-            letters: VecDeque::with_capacity(2 * REAP_MAX),
-        }
-    }
-}
-
 /// See the module's prose.
 pub struct RingWorld<P: Port> {
     // First, because it must be dropped first: it waits for the kernel to let go of the rest.
@@ -123,7 +110,7 @@ pub struct RingWorld<P: Port> {
     completed: Vec<Completed>,
     mailbox: Mailbox,
     mailbox_watched: bool,
-    peers: Vec<Peer>,
+    peers: Peers,
     port: P,
     encoder: Encoder,
     log_encoder: LogEncoder,
@@ -156,7 +143,7 @@ impl<P: Port> RingWorld<P> {
             completed: Vec::with_capacity(REAP_MAX),
             mailbox: options.mailbox,
             mailbox_watched: false,
-            peers: options.peers.into_iter().map(Peer::new).collect(),
+            peers: Peers::new(options.peers),
             port: options.port,
             encoder: options.encoder,
             log_encoder: options.log_encoder,
@@ -178,7 +165,10 @@ impl<P: Port> RingWorld<P> {
 
     fn open_letter(&mut self, mail: Mail, inputs: &mut Vec<Input>) {
         match mail {
-            Mail::Engine(message) => inputs.push(Input::Message(message)),
+            Mail::Engine(message) => {
+                self.peers.linger.received(&message);
+                inputs.push(Input::Message(message));
+            }
             Mail::Attach(member, drive) => self.attach(member, drive),
             Mail::Detach(member) => self.detach(member),
             Mail::Moved(moved) => self.member_answered(moved.index, moved.result),
@@ -457,8 +447,7 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn send(&mut self, to: ShardId, message: Message) {
-        let peer = &mut self.peers[usize::from(to.0)];
-        peer.letters.push_back(Mail::Engine(message));
+        self.peers.send(to, message);
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
@@ -473,11 +462,7 @@ impl<P: Port> World for RingWorld<P> {
     fn submit(&mut self) {
         self.port.flush(&mut self.ring);
         self.ring.submit_due();
-        for peer in &mut self.peers {
-            if !peer.letters.is_empty() {
-                peer.mailbox.send_all(&mut peer.letters);
-            }
-        }
+        self.peers.deliver();
     }
 
     fn wait(&mut self, until: Option<Nanos>) {

@@ -21,7 +21,11 @@ impl<P: Port> RingWorld<P> {
             .flatten()
             .min();
         match self.completion {
-            CompletionMode::Interrupt => self.sleep(wake),
+            CompletionMode::Interrupt => {
+                if !self.linger(wake) {
+                    self.sleep(wake);
+                }
+            }
             CompletionMode::Polling => {
                 self.spin(wake, SPIN_TURN);
             }
@@ -54,6 +58,16 @@ impl<P: Port> RingWorld<P> {
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Looks for letters if any may come soon; true when there is a reason to stop waiting.
+    fn linger(&mut self, wake: Option<Nanos>) -> bool {
+        let Some(patience) = self.peers.linger.patience() else {
+            return false;
+        };
+        let found = self.spin(wake, patience);
+        self.peers.linger.learn(found);
+        found
     }
 
     fn sleep(&mut self, wake: Option<Nanos>) {

@@ -1,4 +1,11 @@
 use super::*;
+use crate::claims::Claims;
+use crate::units::ShardId;
+
+/// Of a shard that is alone.
+fn ranges() -> Ranges {
+    Ranges::new(Claimer::of(Claims::new(), ShardId(0), 0))
+}
 
 fn part(ranges: &mut Ranges, band: u64, low: u32, high: u32) -> u32 {
     let part = ranges.parts.take().unwrap();
@@ -10,7 +17,7 @@ fn part(ranges: &mut Ranges, band: u64, low: u32, high: u32) -> u32 {
 
 #[test]
 fn locks_conflict_by_range_and_chunk() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ranges();
     part(&mut ranges, 5, 0, 4096);
     let entry = ranges.next_ready().unwrap();
     let lock = ranges.lock(entry, 1, 4096, 8192);
@@ -24,7 +31,7 @@ fn locks_conflict_by_range_and_chunk() {
 
 #[test]
 fn queue_keeps_order_and_band_disappears_when_empty() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ranges();
     let (a, b, c) = (
         part(&mut ranges, 9, 0, 1),
         part(&mut ranges, 9, 0, 1),
@@ -57,7 +64,7 @@ fn queue_keeps_order_and_band_disappears_when_empty() {
 
 #[test]
 fn many_bands_share_buckets() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ranges();
     let parts: Vec<u32> = (0..PARTS_MAX as u64)
         .map(|i| part(&mut ranges, i << 20, 0, 1))
         .collect();
@@ -76,7 +83,7 @@ const BAND: BandKey = BandKey { volume: 0, band: 5 };
 
 #[test]
 fn quiet_locks_keep_each_other_and_queues_off() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ranges();
     let first = ranges.lock_if_quiet(BAND, 1, 0, 4096).unwrap();
     assert!(ranges.lock_if_quiet(BAND, 1, 0, 512).is_none());
     let second = ranges.lock_if_quiet(BAND, 1, 4096, 8192).unwrap();
@@ -113,7 +120,7 @@ fn quiet_locks_keep_each_other_and_queues_off() {
 
 #[test]
 fn a_quiet_lock_becomes_an_ordinary_one() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ranges();
     let (one, two) = (
         ranges.lock_if_quiet(BAND, 0, 0, 4096).unwrap(),
         ranges.lock_if_quiet(BAND, 0, 4096, 8192).unwrap(),

@@ -12,7 +12,7 @@
 //! for bytes that have to be copied anyway: it reads them once for both.
 //!
 //! This is the engine's only module with `unsafe`: payload memory belongs to the world, and the engine
-//! knows it by address only.
+//! knows it by address only. [`fetch_to_write`] is here for the same reason, though no parity.
 
 #![allow(unsafe_code)]
 
@@ -38,6 +38,24 @@ pub struct Copied {
     pub from: *const u8,
     /// First byte of the copy.
     pub to: *mut u8,
+}
+
+/// Asks the processor to have the cache line of `place` ready for writing in a few dozen nanoseconds. A hint:
+/// it changes nothing, and other kinds of processors do without.
+#[inline]
+pub(crate) fn fetch_to_write<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction has no effect that a program could notice, whatever the address; processors
+    // that do not know it take it for no operation.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{place}]",
+            place = in(reg) core::ptr::from_ref(place),
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// Computes `target = sources[0] ^ sources[1] ^ …` over `length` bytes.

@@ -5,6 +5,7 @@
 pub mod client;
 pub mod crash;
 
+use engine::claims::Claims;
 use engine::control::message::{Command, Message};
 use engine::control::record::{
     MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
@@ -571,6 +572,7 @@ impl Array {
             early_units: 0,
             latency_ns: 50_000,
         }));
+        let claims = Claims::new();
         let make = |shard: u8| {
             let setup = Setup {
                 shard: ShardId(shard),
@@ -582,6 +584,7 @@ impl Array {
                 ),
                 zeros: Buffer(zeros),
                 options,
+                claims: claims.clone(),
             };
             let world = MemoryWorld {
                 shared: shared.clone(),

@@ -11,6 +11,7 @@ use drives::mailbox::{MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::RingReport;
 use drives::world::RingWorld;
+use engine::claims::Claims;
 use engine::control::record::Record;
 use engine::event::Event;
 use engine::policy::ErrorClass;
@@ -33,13 +34,14 @@ impl Bench<'_> {
             .map(|_| Mailbox::new())
             .collect::<Result<_, _>>()?;
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let claims = Claims::new();
         let meeting = Meeting::new(shards);
         std::thread::scope(|scope| {
             let start = |(shard, mailbox): (u8, Mailbox)| {
-                let (peers, meeting) = (peers.clone(), &meeting);
+                let (peers, claims, meeting) = (peers.clone(), claims.clone(), &meeting);
                 scope.spawn(move || {
                     cores::settle(self.cores.get(usize::from(shard)).copied(), c"shard");
-                    let made = self.shard(shard, round, mailbox, peers);
+                    let made = self.shard(shard, round, mailbox, (peers, claims));
                     meeting.all_are_there(made.is_ok());
                     run_shard(made?, meeting, time)
                 })
@@ -66,7 +68,7 @@ impl Bench<'_> {
         shard: u8,
         round: u64,
         mailbox: Mailbox,
-        peers: Vec<MailSender>,
+        (peers, claims): (Vec<MailSender>, Arc<Claims>),
     ) -> anyhow::Result<ArrayShard> {
         let Config {
             workload,
@@ -94,7 +96,7 @@ impl Bench<'_> {
         let world = self.world(load, mailbox, peers, on_event)?;
         let report = world.report();
         Ok(ArrayShard {
-            shard: self.put_together(shard, self.members.record(), world),
+            shard: self.put_together(shard, self.members.record(), claims, world),
             lost,
             report,
         })
@@ -105,6 +107,7 @@ impl Bench<'_> {
         &self,
         shard: u8,
         record: Record,
+        claims: Arc<Claims>,
         mut world: RingWorld<P>,
     ) -> Shard<RingWorld<P>> {
         for (id, drive) in (0u8..).zip(&self.members.drives) {
@@ -124,6 +127,7 @@ impl Bench<'_> {
             ),
             zeros: Buffer(start),
             options: Options::default(),
+            claims,
         };
         let now = world.now();
         Shard::new(Engine::new(setup, now), world)

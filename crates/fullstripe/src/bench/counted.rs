@@ -13,6 +13,7 @@ use super::window::{DRAIN_LOOK, PATIENCE};
 use anyhow::{bail, ensure};
 use drives::counting::allocations;
 use drives::mailbox::Mailbox;
+use engine::claims::Claims;
 use serde::Serialize;
 
 /// What a counted run did.
@@ -66,7 +67,7 @@ impl Bench<'_> {
     fn counted(&self, requests: u64) -> anyhow::Result<CountedOutcome> {
         let mailbox = Mailbox::new()?;
         let peers = vec![mailbox.sender()];
-        let mut shard = self.shard(0, 0, mailbox, peers)?;
+        let mut shard = self.shard(0, 0, mailbox, (peers, Claims::new()))?;
         shard.load().limit(requests);
         let before = allocations();
         let mut progress = (0, shard.load().now());

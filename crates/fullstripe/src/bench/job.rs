@@ -14,6 +14,7 @@ use super::run::{Bench, ROUNDS};
 use super::window::PATIENCE;
 use anyhow::{Context, anyhow, bail, ensure};
 use drives::mailbox::{Mail, MailSender, Mailbox};
+use engine::claims::Claims;
 use engine::control::message::{Command, Message};
 use engine::event::Event;
 use engine::units::{Slot, VolumeId};
@@ -223,16 +224,19 @@ impl Bench<'_> {
             .map(|_| Mailbox::new())
             .collect::<Result<_, _>>()?;
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let claims = Claims::new();
         let meeting = Barrier::new(usize::from(shards));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let start = |(shard, mailbox): (u8, Mailbox)| {
-                let (peers, meeting, over) = (peers.clone(), &meeting, &over);
+                let (peers, claims) = (peers.clone(), claims.clone());
+                let (meeting, over) = (&meeting, &over);
                 scope.spawn(move || {
                     cores::settle(self.cores.get(usize::from(shard)).copied(), c"shard");
                     let worker = Worker {
                         shard,
                         peers,
+                        claims,
                         meeting,
                         over,
                         time,
@@ -257,6 +261,7 @@ impl Bench<'_> {
 struct Worker<'a> {
     shard: u8,
     peers: Vec<MailSender>,
+    claims: Arc<Claims>,
     meeting: &'a Barrier,
     over: &'a AtomicBool,
     time: Duration,
@@ -277,7 +282,8 @@ impl Worker<'_> {
         if job == BenchJob::Rebuild {
             record.volumes[0].slots[usize::from(slot.0)].current = false;
         }
-        let shard = world.map(|world| bench.put_together(self.shard, record, world));
+        let claims = self.claims.clone();
+        let shard = world.map(|world| bench.put_together(self.shard, record, claims, world));
         if shard.is_err() {
             self.over.store(true, Ordering::SeqCst);
         }

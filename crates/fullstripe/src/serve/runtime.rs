@@ -18,6 +18,7 @@ use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
 use drives::world::{RingWorld, WorldOptions};
+use engine::claims::Claims;
 use engine::control::message::{Command, Message, Refused};
 use engine::control::record::{MemberSet, Record};
 use engine::event::Event;
@@ -62,6 +63,7 @@ pub struct Shared {
     waiting: Mutex<HashMap<u64, Sender<Result<(), Refused>>>>,
     next_ticket: AtomicU64,
     mail: Vec<MailSender>,
+    claims: Arc<Claims>,
     quit: AtomicBool,
     stopped: AtomicBool,
 }
@@ -122,6 +124,7 @@ impl Runtime {
             waiting: Mutex::new(HashMap::new()),
             next_ticket: AtomicU64::new(1),
             mail,
+            claims: Claims::new(),
             quit: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         });
@@ -386,6 +389,7 @@ fn run_shard<P: Port>(
         scratch,
         zeros,
         options: start.options.engine,
+        claims: shared.claims.clone(),
     };
     let now = world.now();
     let mut shard = Shard::new(Engine::new(setup, now), world);

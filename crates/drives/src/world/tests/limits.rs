@@ -114,7 +114,7 @@ fn letters_that_a_turn_has_for_another_shard() {
             };
             world.send(ShardId(0), message);
         }
-        assert_eq!(world.peers[0].letters.len(), COUNT);
+        assert_eq!(world.peers.all[0].letters.len(), COUNT);
         world.submit();
         let mut next = 0;
         while next < COUNT as u32 {

@@ -151,9 +151,8 @@ fn a_letter_wakes_a_sleeper() {
 fn shards_talk_and_attach_by_mail() {
     let mut first = world_with((), CompletionMode::Interrupt);
     let mut second = world_with((), CompletionMode::Interrupt);
-    first
-        .peers
-        .push(crate::world::Peer::new(second.mailbox.sender()));
+    let mailboxes = [&first.mailbox, &second.mailbox].map(Mailbox::sender);
+    first.peers = Peers::new(mailboxes.to_vec());
     for n in 0..1000 {
         first.send(
             ShardId(1),

@@ -2,6 +2,7 @@
 //! and both lists of member I/O must be equal.
 
 use super::cut::{Asked, Background, State, plans};
+use engine::claims::Claims;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
@@ -87,6 +88,7 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
             rate_bytes_per_s: 1,
             ..Options::default()
         },
+        claims: Claims::new(),
     };
     let mut engine = Engine::new(setup, Nanos(0));
     let mut now = 0;

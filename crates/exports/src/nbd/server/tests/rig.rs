@@ -14,6 +14,7 @@ use drives::drive::{Access, Drive};
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
+use engine::claims::Claims;
 use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 use engine::layout::{Geometry, Level};
 use engine::limits::BAND_BYTES_MAX;
@@ -183,6 +184,7 @@ struct Seat {
     arena: Arc<Arena>,
     mailbox: Mailbox,
     peers: Vec<MailSender>,
+    claims: Arc<Claims>,
     drives: Vec<Arc<Drive>>,
     options: NbdPortOptions,
     reports: Arc<Mutex<Vec<Report>>>,
@@ -228,6 +230,7 @@ impl Seat {
                 member_deadline: self.plan.deadline,
                 ..Options::default()
             },
+            claims: self.claims,
         };
         let mut world = HangingWorld {
             world,
@@ -269,6 +272,7 @@ impl Rig {
         let drives = open_drives(&plan, &record);
         let mailboxes: Vec<Mailbox> = (0..shards).map(|_| Mailbox::new().unwrap()).collect();
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let claims = Claims::new();
         let exports = Arc::new(exports(&record, plan.pool_bytes));
         let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
         let problems = Arc::new(Mutex::new(Vec::new()));
@@ -287,6 +291,7 @@ impl Rig {
                 arena: arena.clone(),
                 mailbox,
                 peers: peers.clone(),
+                claims: claims.clone(),
                 drives: drives.clone(),
                 options: NbdPortOptions {
                     exports: exports.clone(),

@@ -1,0 +1,122 @@
+//! Looking for letters for a moment before sleeping.
+//!
+//! A shard that has work at another one has the answer within microseconds if the drives are fast, and
+//! being woken by the kernel takes as long as hundreds of such answers. So whoever is owed an answer, or has
+//! just been asked for something, keeps looking for a while even where the operator chose to sleep. For how
+//! long is learnt: slow drives make it worthless, and then it shrinks to what does not show.
+
+use engine::control::message::Message;
+use engine::units::Nanos;
+
+/// Looking longer than sleeping and being woken takes would be worse than that.
+const PATIENCE_MAX: Nanos = Nanos(20_000);
+/// Where looking was in vain: short against a sleep, long enough for the answer of a shard that is at it.
+const PATIENCE_MIN: Nanos = Nanos(1_000);
+
+/// See the module's prose.
+#[derive(Debug)]
+pub(super) struct Linger {
+    /// Pieces of requests that other shards have and have not answered.
+    owed: u32,
+    /// Another shard has asked for something since the last sleep.
+    asked: bool,
+    patience: Nanos,
+}
+
+impl Linger {
+    pub fn new() -> Linger {
+        Linger {
+            owed: 0,
+            asked: false,
+            patience: PATIENCE_MAX,
+        }
+    }
+
+    /// A letter to another shard.
+    #[inline]
+    pub fn sent(&mut self, message: &Message) {
+        self.owed += u32::from(matches!(message, Message::Forward(_)));
+    }
+
+    /// A letter of another shard.
+    #[inline]
+    pub fn received(&mut self, message: &Message) {
+        match message {
+            Message::Forward(_) => self.asked = true,
+            Message::ForwardDone { .. } => self.owed = self.owed.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// For how long to look before this sleep, if at all.
+    pub fn patience(&self) -> Option<Nanos> {
+        (self.owed > 0 || self.asked).then_some(self.patience)
+    }
+
+    /// Whether looking has brought something.
+    pub fn learn(&mut self, found: bool) {
+        if found {
+            self.patience = PATIENCE_MAX;
+        } else {
+            self.patience = Nanos(self.patience.0 / 2).max(PATIENCE_MIN);
+            self.asked = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::control::message::Forward;
+    use engine::request::Operation;
+    use engine::units::{Buffer, ShardId, VolumeId};
+
+    fn forward() -> Message {
+        Message::Forward(Forward {
+            from: ShardId(1),
+            ticket: 0,
+            operation: Operation::Write,
+            fua: false,
+            unreadable: 0,
+            volume: VolumeId(0),
+            offset_bytes: 0,
+            length_bytes: 4096,
+            buffer: Buffer(0),
+        })
+    }
+
+    #[test]
+    fn only_who_has_to_do_with_others_looks() {
+        let mut linger = Linger::new();
+        assert_eq!(linger.patience(), None);
+        linger.sent(&Message::WriteIntent(VolumeId(0)));
+        linger.received(&Message::WriteIntent(VolumeId(0)));
+        assert_eq!(linger.patience(), None);
+        linger.sent(&forward());
+        assert_eq!(linger.patience(), Some(PATIENCE_MAX));
+        let result = Ok(());
+        linger.received(&Message::ForwardDone { ticket: 0, result });
+        assert_eq!(linger.patience(), None);
+    }
+
+    #[test]
+    fn who_was_asked_looks_once_in_vain_and_then_sleeps() {
+        let mut linger = Linger::new();
+        linger.received(&forward());
+        assert!(linger.patience().is_some());
+        linger.learn(false);
+        assert_eq!(linger.patience(), None);
+    }
+
+    #[test]
+    fn looking_in_vain_becomes_short_and_success_makes_it_long_again() {
+        let mut linger = Linger::new();
+        linger.sent(&forward());
+        for _ in 0..20 {
+            linger.learn(false);
+        }
+        assert_eq!(linger.patience(), Some(PATIENCE_MIN));
+        linger.learn(true);
+        assert_eq!(linger.patience(), Some(PATIENCE_MAX));
+    }
+}

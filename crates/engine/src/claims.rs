@@ -1,0 +1,238 @@
+//! Who works on which bands of mirrors: the one table that all shards share.
+//!
+//! A row has an owner, and for parity only the owner writes it. A mirrored write needs so little that asking
+//! the owner costs more than the write itself, so a shard may write another's band if it *claims* it. The
+//! owner, too, claims a band before it locks anything in it, so two shards never work on one band at the
+//! same time. Inside a shard [`crate::ranges`] keeps order as ever; a claim lasts as long as the shard holds
+//! a lock in the band. Who cannot have a claim sends its write to the owner; only owners wait for claims.
+//!
+//! Three rules, and why they are enough:
+//!
+//! 1. *A claim is exclusive.* A slot of the table is free or one shard's. It becomes a shard's by a compare
+//!    and swap from free, and only the shard that has it changes it until it is free again. Bands share slots
+//!    by hash, which makes claims larger and never smaller.
+//! 2. *Another's band is written only while all shards have adopted one and the same view*, and that view
+//!    knows no job. This is looked at after the claim. A shard that adopts the next view (a job begins, a
+//!    member is gone) says so before it does anything by it, and has to claim the band like everybody.
+//!    So either the writer sees that there is a new view, and sends its write to the owner, or whoever works
+//!    by the new view comes after the write's last command.
+//! 3. *While an owner waits, nobody claims another's bands.* So the claims that it waits for run out.
+//!
+//! Claims wait for nothing but the drives, so nobody waits in a circle.
+
+use crate::limits::SHARDS_MAX;
+use crate::units::ShardId;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Slots of the table. Of 64 requests under way on each of two shards one in 250 meets another's claim;
+/// more would not fit into a first cache.
+const SLOTS: usize = 16384;
+/// Locks that one shard may hold by one slot.
+const LOCKS_MAX: u16 = 0xFF;
+
+/// The table. One per container, shared by its shards.
+#[derive(Debug)]
+pub struct Claims {
+    /// By the band's hash: 0, or the shard's number plus 1 in the high byte and its locks in the low one.
+    slots: Box<[AtomicU16]>,
+    view: Views,
+}
+
+/// What all shards read and hardly ever write. On lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Views {
+    /// The newest epoch that any shard has adopted, times 256, plus how many have.
+    adopted: AtomicU64,
+    /// Owners that wait for a claim.
+    waiting: AtomicU32,
+}
+
+const _: () = assert!(SHARDS_MAX < 256, "a slot names its shard by a byte");
+
+impl Claims {
+    /// A table in which nobody has claimed anything.
+    #[must_use]
+    pub fn new() -> Arc<Claims> {
+        Arc::new(Claims {
+            slots: (0..SLOTS).map(|_| AtomicU16::new(0)).collect(),
+            view: Views {
+                adopted: AtomicU64::new(0),
+                waiting: AtomicU32::new(0),
+            },
+        })
+    }
+
+    fn slot(&self, hash: u32) -> &AtomicU16 {
+        &self.slots[hash as usize % SLOTS]
+    }
+
+    /// The band of this hash will be claimed soon.
+    #[inline]
+    pub(crate) fn expect(&self, hash: u32) {
+        crate::xor::fetch_to_write(self.slot(hash));
+    }
+
+    /// Claims the band of this hash once more for a shard. False when it is another's.
+    #[inline]
+    pub(crate) fn take(&self, hash: u32, shard: ShardId) -> bool {
+        let slot = self.slot(hash);
+        let mine = (u16::from(shard.0) + 1) << 8;
+        // Sequentially consistent, as are the accesses to `adopted`: see the module's second rule. Tried
+        // without a look: reading the line first would fetch it from the other core twice.
+        let Err(now) = slot.compare_exchange(0, mine | 1, Ordering::SeqCst, Ordering::Relaxed)
+        else {
+            return true;
+        };
+        if now & !LOCKS_MAX != mine || now & LOCKS_MAX == LOCKS_MAX {
+            return false;
+        }
+        // It is this shard's, so nobody else changes it.
+        slot.store(now + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives back what one [`Claims::take`] got.
+    #[inline]
+    pub(crate) fn give(&self, hash: u32) {
+        let slot = self.slot(hash);
+        let now = slot.load(Ordering::Relaxed);
+        let left = if now & LOCKS_MAX == 1 { 0 } else { now - 1 };
+        // What was done under the claim comes before what the next one does.
+        slot.store(left, Ordering::Release);
+    }
+
+    /// A shard works by the view of this epoch from now on. To be said once for each epoch, in their order,
+    /// before anything is done by it.
+    pub(crate) fn adopt(&self, epoch: u64) {
+        let next = |now: u64| {
+            let newest = now >> 8;
+            (epoch >= newest).then(|| {
+                if epoch > newest {
+                    epoch << 8 | 1
+                } else {
+                    now + 1
+                }
+            })
+        };
+        // An older epoch than others have adopted already changes nothing.
+        let _ = self
+            .view
+            .adopted
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    }
+
+    /// Whether a shard that has claimed another's band may write there: all `shards` work by the view of
+    /// this `epoch`, and no owner waits.
+    #[inline]
+    pub(crate) fn anywhere(&self, epoch: u64, shards: u8) -> bool {
+        self.view.adopted.load(Ordering::SeqCst) == epoch << 8 | u64::from(shards)
+            && self.view.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// An owner begins to wait, or has what it waited for.
+    pub(crate) fn waits(&self, waiting: bool) {
+        if waiting {
+            self.view.waiting.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.view.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::thread;
+
+    const A: ShardId = ShardId(0);
+    const B: ShardId = ShardId(1);
+
+    #[test]
+    fn a_claim_is_one_shards_until_its_last_lock_is_given_back() {
+        let claims = Claims::new();
+        assert!(claims.take(7, A) && claims.take(7, A));
+        assert!(!claims.take(7, B));
+        assert!(claims.take(8, B), "another band");
+        claims.give(7);
+        assert!(!claims.take(7, B));
+        claims.give(7);
+        assert!(claims.take(7, B));
+    }
+
+    #[test]
+    fn a_slot_does_not_count_beyond_its_byte() {
+        let claims = Claims::new();
+        assert!((0..LOCKS_MAX).all(|_| claims.take(7, B)));
+        assert!(!claims.take(7, B));
+        (0..LOCKS_MAX).for_each(|_| claims.give(7));
+        assert!(claims.take(7, A));
+    }
+
+    #[test]
+    fn others_bands_are_open_only_while_all_have_one_view() {
+        let claims = Claims::new();
+        claims.adopt(1);
+        assert!(!claims.anywhere(1, 2));
+        claims.adopt(1);
+        assert!(claims.anywhere(1, 2));
+        claims.adopt(2);
+        assert!(!claims.anywhere(1, 2) && !claims.anywhere(2, 2));
+        claims.adopt(2);
+        assert!(claims.anywhere(2, 2) && !claims.anywhere(1, 2));
+        // A shard that lags behind by two says the first of them late.
+        claims.adopt(4);
+        claims.adopt(3);
+        assert!(!claims.anywhere(4, 2) && !claims.anywhere(3, 2));
+        claims.adopt(4);
+        assert!(claims.anywhere(4, 2));
+    }
+
+    #[test]
+    fn others_bands_are_closed_while_an_owner_waits() {
+        let claims = Claims::new();
+        claims.adopt(1);
+        claims.waits(true);
+        assert!(!claims.anywhere(1, 1));
+        claims.waits(false);
+        assert!(claims.anywhere(1, 1));
+    }
+
+    #[test]
+    fn threads_exclude_each_other() {
+        // Each slot guards two counters that must stay equal; relaxed, so only the claim orders them.
+        let claims = Claims::new();
+        let pairs: Vec<[AtomicU64; 2]> = (0..4).map(|_| Default::default()).collect();
+        let work = |shard: ShardId| {
+            let random = Cell::new(u64::from(shard.0) + 1);
+            let mut done = 0;
+            while done < 50_000 {
+                random.set(random.get().wrapping_mul(6_364_136_223_846_793_005) + 1);
+                let band = (random.get() >> 60) as u32 % 4;
+                if !claims.take(band, shard) {
+                    continue;
+                }
+                let [first, second] = &pairs[band as usize];
+                let value = first.load(Ordering::Relaxed);
+                assert_eq!(value, second.load(Ordering::Relaxed));
+                first.store(value + 1, Ordering::Relaxed);
+                second.store(value + 1, Ordering::Relaxed);
+                claims.give(band);
+                done += 1;
+            }
+        };
+        thread::scope(|scope| {
+            for shard in [A, B] {
+                scope.spawn(move || work(shard));
+            }
+        });
+        let sum: u64 = pairs
+            .iter()
+            .map(|[first, _]| first.load(Ordering::Relaxed))
+            .sum();
+        assert_eq!(sum, 100_000);
+    }
+}
