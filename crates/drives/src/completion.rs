@@ -6,7 +6,8 @@
 //! | `polling` | never sleeps, and looks again and again | a whole core |
 //! | `hybrid:US` | looks for so many microseconds, then sleeps | between the two |
 //!
-//! It is the operator's choice, never guessed: only they know whether a core may be spent on latency.
+//! It is the operator's choice, never guessed: only they know whether a core may be spent on latency. The one
+//! exception: a thread that is owed an answer by another one looks for some microseconds before it sleeps.
 
 use std::fmt;
 use std::str::FromStr;
