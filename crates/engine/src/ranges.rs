@@ -341,12 +341,14 @@ impl Ranges {
         let bucket = self.bucket(key);
         if self.buckets[bucket] != NONE
             || self.is_quietly_locked(bucket, key, (data_index, low, high))
-            || self.locks.available() == 0
-            || !self.claim(key)
         {
             return None;
         }
         let lock = self.locks.take()?;
+        if !self.claim(key) {
+            self.locks.give(lock);
+            return None;
+        }
         self.locks[lock] = Lock {
             key,
             low,

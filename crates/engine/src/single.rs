@@ -157,7 +157,7 @@ impl Engine {
     /// A request will come in soon: lets the processor fetch what its claim needs from another core.
     #[inline]
     pub(crate) fn expect_single(&self, request: &Request) {
-        if self.shards == 1 || request.operation != Operation::Write {
+        if request.operation != Operation::Write {
             return;
         }
         let number = request.volume.0;
@@ -229,12 +229,18 @@ impl Engine {
                 volume: request.volume.0,
                 band: volume.band(place.row, low),
             };
-            match self.lock_single(key, place, length) {
-                Ok(lock) => lock,
-                Err(None) => return None,
-                Err(Some(owner)) => {
-                    self.note_writing(at);
-                    return Some(Target::Shard(owner));
+            let high = low + length;
+            if self.shards == 1 {
+                self.ranges
+                    .lock_if_quiet(key, place.data_index, low, high)?
+            } else {
+                match self.lock_claimed(key, place, high) {
+                    Ok(lock) => lock,
+                    Err(None) => return None,
+                    Err(Some(owner)) => {
+                        self.note_writing(at);
+                        return Some(Target::Shard(owner));
+                    }
                 }
             }
         };
@@ -249,18 +255,17 @@ impl Engine {
 
     /// A lock for a mirrored write, or who else has to see to it: the owner of the row, unless that is this
     /// shard, which then plans it.
-    #[inline]
-    fn lock_single(
+    fn lock_claimed(
         &mut self,
         key: BandKey,
         place: Location,
-        length: u32,
+        high: u32,
     ) -> Result<u32, Option<ShardId>> {
-        let (low, high) = (place.in_chunk_bytes, place.in_chunk_bytes + length);
+        let low = place.in_chunk_bytes;
         let lock = self.ranges.lock_if_quiet(key, place.data_index, low, high);
         // Whose row it is changes from request to request and no processor foresees it: asked last.
         if let Some(lock) = lock
-            && (self.shards == 1 || self.claims.anywhere(self.view.epoch, self.shards))
+            && self.claims.anywhere(self.view.epoch, self.shards)
         {
             return Ok(lock);
         }

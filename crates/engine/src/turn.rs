@@ -3,6 +3,7 @@
 
 use crate::limits::REAP_MAX;
 use crate::shard::{Engine, Output};
+use crate::units::Nanos;
 use crate::world::{Input, Token, World};
 use alloc::vec::Vec;
 
@@ -35,6 +36,21 @@ impl<W: World> Shard<W> {
         self.world.reap(&mut self.inputs);
         let now = self.world.now();
         let busy = !self.inputs.is_empty();
+        if self.engine.shards == 1 {
+            for input in self.inputs.drain(..) {
+                self.engine.handle(input, now);
+            }
+        } else {
+            self.handle_ahead(now);
+        }
+        self.engine.tick(now);
+        let acted = self.drain();
+        self.world.submit();
+        busy || acted
+    }
+
+    /// Hands in the inputs, and tells of requests a little before they come.
+    fn handle_ahead(&mut self, now: Nanos) {
         let mut inputs = self.inputs.drain(..);
         while let Some(input) = inputs.next() {
             if let Some(Input::Request(later)) = inputs.as_slice().get(EXPECTED_AHEAD) {
@@ -42,11 +58,6 @@ impl<W: World> Shard<W> {
             }
             self.engine.handle(input, now);
         }
-        drop(inputs);
-        self.engine.tick(now);
-        let acted = self.drain();
-        self.world.submit();
-        busy || acted
     }
 
     /// Turns until there is nothing to do, then waits for something.
