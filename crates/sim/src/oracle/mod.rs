@@ -315,17 +315,15 @@ impl Oracle {
     }
 
     /// The process is gone: what was in flight may or may not have been done. With the power gone, what
-    /// was not durable may be undone. Returns the sectors that were in flight, in the latter case on their
-    /// way to be durable.
+    /// was not durable may be undone. Returns the sectors of which more than one value is possible now: what
+    /// was in flight to them, failed, or was on its way to be durable.
     pub fn crash(&mut self, power: bool) -> Vec<u64> {
         let now = self.tick();
         self.reads.clear();
         let mut in_flight = Vec::new();
         for &at in &self.touched {
             let entries = &mut self.sectors[at as usize];
-            let mut open = false;
             for entry in entries.iter_mut() {
-                open |= entry.ended.is_none();
                 entry.ended.get_or_insert(now);
                 if power && !entry.buried {
                     entry.dead = None;
@@ -333,7 +331,7 @@ impl Oracle {
             }
             forget(entries, None);
             let possible = entries.iter().filter(|entry| entry.dead.is_none());
-            if open || (power && possible.count() > 1) {
+            if possible.count() > 1 {
                 in_flight.push(u64::from(at));
             }
         }

@@ -119,6 +119,7 @@ fn what_was_in_flight_to_a_lost_drive_is_what_the_first_read_finds() {
     for (power, how, expected) in [
         (false, None, vec![1]),
         (false, Some(Ended::Done), vec![]),
+        (false, Some(Ended::Maybe), vec![1]),
         (true, Some(Ended::Done), vec![1]),
         (true, Some(Ended::Durable), vec![]),
     ] {
