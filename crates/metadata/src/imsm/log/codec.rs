@@ -69,7 +69,7 @@ impl fmt::Display for HeaderProblem {
 impl core::error::Error for HeaderProblem {}
 
 /// Writes a header into `bytes`, without allocating. [`Entry::data_sector`] must be a multiple of the
-/// drives' sector size.
+/// drives' sector size. `checksum_of` is CRC-32C: [`crc32c`], or one that uses the processor's instructions.
 ///
 /// # Panics
 /// With more than [`ENTRIES_MAX`] entries.
@@ -79,6 +79,7 @@ pub fn encode_header(
     generation: u64,
     entries: impl IntoIterator<Item = Entry>,
     sector: SectorSize,
+    checksum_of: impl FnOnce(&[u8]) -> u32,
 ) {
     bytes[..RESERVED_BYTES].fill(0xFF);
     bytes[RESERVED_BYTES..].fill(0);
@@ -97,7 +98,7 @@ pub fn encode_header(
         count += 1;
     }
     put(bytes, COUNT_AT, count as u32);
-    let sum = crc32c(bytes);
+    let sum = checksum_of(bytes);
     put(bytes, CHECKSUM_AT, sum);
 }
 
@@ -110,7 +111,14 @@ impl Header {
     pub fn encode(&self, sector: SectorSize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let entries = self.entries.iter().copied();
-        encode_header(&mut bytes, self.signature, self.generation, entries, sector);
+        encode_header(
+            &mut bytes,
+            self.signature,
+            self.generation,
+            entries,
+            sector,
+            crc32c,
+        );
         bytes
     }
 
