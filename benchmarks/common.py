@@ -300,3 +300,13 @@ class Comparison:
         path = self.options.folder / f"{self.name}.json"
         path.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
         return path
+
+
+def write_table(path, marker, table):
+    """Replaces what lies between the lines of a table's marker in a document."""
+    text = path.read_text("utf-8")
+    line = f"<!-- {marker} -->"
+    between = re.compile(f"({re.escape(line)}\n).*?(<!-- end -->)", re.DOTALL)
+    if not between.search(text):
+        raise Failed(f"{path} has no place for this table: write the lines '{line}' and '<!-- end -->'")
+    path.write_text(between.sub(lambda found: found[1] + table + "\n" + found[2], text), "utf-8")

@@ -1,0 +1,23 @@
+"""The cases whose instructions are counted (benchmarks/gate) and shown by function (benchmarks/profile)."""
+
+RANDOM = {"bs": "4k", "qd": 32}
+STRIPES = {"rw": "write", "bs": "192k", "qd": 8}
+NULL, RAM = "null:64g", "ram:8m"
+
+# Name: requests of the shorter run, and what `bench` is asked.
+CASES = {
+    **{f"raid{level}-{name}-null": (50_000 if level != 5 else 20_000, {"level": level, "member": NULL, "count": count, "rw": rw, **RANDOM})
+       for level, count in ((0, 4), (1, 2), (10, 4), (5, 4))
+       for name, rw in (("read", "randread"), ("write", "randwrite"))},
+    "raid0-read-null-qd1": (30_000, {"level": 0, "member": NULL, "count": 4, "rw": "randread", "bs": "4k", "qd": 1}),
+    "raid5-stripe-null": (2_000, {"level": 5, "member": NULL, "count": 4, **STRIPES}),
+    "raid5-read-degraded-null": (20_000, {"level": 5, "member": NULL, "count": 4, "failed": 1, **RANDOM}),
+    "raid5-write-ram": (10_000, {"level": 5, "member": RAM, "count": 4, "rw": "randwrite", **RANDOM}),
+    "raid5-stripe-ram": (1_000, {"level": 5, "member": RAM, "count": 4, **STRIPES}),
+    "raid5-read-degraded-ram": (10_000, {"level": 5, "member": RAM, "count": 4, "failed": 1, **RANDOM}),
+}
+
+
+def words(options, requests):
+    """What the program is asked, to do so many requests of a case."""
+    return ["bench", *(f"--{name}={value}" for name, value in options.items()), f"--requests={requests}", "--json"]
