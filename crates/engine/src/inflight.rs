@@ -206,6 +206,8 @@ impl Engine {
         running
             .states
             .resize(running.plan.steps().len(), StepState::IDLE);
+        self.stats.plan_steps += running.plan.steps().len() as u64;
+        self.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {
             // Planned around members whose failure is not on record: they miss this write.
             running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
@@ -304,6 +306,9 @@ impl Engine {
             if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
                 self.stats.xors += 1;
                 self.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
+                if step.kind != StepKind::Compare {
+                    self.stats.xor_written_bytes += step.length_bytes;
+                }
                 let running = &mut self.running[index];
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;

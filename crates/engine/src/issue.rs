@@ -137,6 +137,7 @@ impl Engine {
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
                 self.running[plan_index].plan.transfer(step, cut.buffer);
+                self.stats.pieces_direct += 1;
                 true
             }
             None => self.recover_cut(index, cut, tried, repairs),

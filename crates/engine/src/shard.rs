@@ -253,6 +253,7 @@ impl Engine {
         self.now = now;
         if now >= self.next_sweep {
             self.next_sweep = now.after(SWEEP_EVERY);
+            self.stats.sweeps += 1;
             self.sweep();
         }
     }

@@ -46,14 +46,20 @@ counters!(
     singles_read,
     /// Writes of one command per copy, run without a plan.
     singles_write,
-    /// Plans started: reads served directly from members.
+    /// Plans started: reads served directly from members, and writes without redundancy.
     plans_direct,
+    /// Pieces of chunks in plans that need no lock.
+    pieces_direct,
     /// Plans started: writes under a range lock.
     plans_write,
     /// Plans started: reads that had to be reconstructed.
     plans_reconstruct,
     /// Plans started for rebuild, resync, scrub or replace.
     plans_background,
+    /// Steps of all plans: member commands, computations and log entries.
+    plan_steps,
+    /// Pieces of memory that the steps of plans name.
+    plan_segments,
     /// Member reads issued.
     member_reads,
     /// Member writes issued, zeroings and discards included.
@@ -74,6 +80,8 @@ counters!(
     xors,
     /// Bytes of the sources of xor and compare computations.
     xor_bytes,
+    /// Bytes of the results of xor computations.
+    xor_written_bytes,
     /// Units of write-hole logs written.
     log_units,
     /// Entries in units of write-hole logs.
@@ -94,6 +102,10 @@ counters!(
     mismatches,
     /// Metadata updates of members.
     metadata_writes,
+    /// Turns of the loop that had something to do.
+    turns,
+    /// Looks at deadlines and idle volumes, four a second.
+    sweeps,
 );
 
 impl Stats {

@@ -44,9 +44,10 @@ impl<W: World> Shard<W> {
             self.handle_ahead(now);
         }
         self.engine.tick(now);
-        let acted = self.drain();
+        let did_something = self.drain() || busy;
+        self.engine.stats.turns += u64::from(did_something);
         self.world.submit();
-        busy || acted
+        did_something
     }
 
     /// Hands in the inputs, and tells of requests a little before they come.

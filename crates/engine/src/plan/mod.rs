@@ -202,6 +202,13 @@ impl Plan {
         }
     }
 
+    /// Pieces of memory that all steps name together.
+    #[must_use]
+    #[inline]
+    pub fn segments_count(&self) -> usize {
+        self.segments.len()
+    }
+
     /// Bytes of scratch memory that the plan needs.
     #[must_use]
     #[inline]

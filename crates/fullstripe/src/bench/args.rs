@@ -1,40 +1,30 @@
-//! What was asked for: the command line, and the same as a checked [`Config`].
+//! The command line of `bench`; a checked [`Config`] comes out of it.
 
+use super::config::{BenchJob, Config, Workload};
+use super::cost::CostArgs;
 use crate::commands::write_hole::WriteHole;
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use drives::completion::CompletionMode;
-use drives::spec::{MemberSpec, Target, parse_size};
+use drives::spec::parse_size;
 use engine::layout::Level;
-use engine::limits::VOLUME_MEMBERS_MAX;
-use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
-
-/// Most shards of a bench.
-const SHARDS_MAX: u8 = 4;
-/// Most requests outstanding at once; beyond, only memory is measured.
-const QUEUE_DEPTH_MAX: u32 = 16_384;
-/// Largest request: the largest block of payload memory.
-const BLOCK_BYTES_MAX: u32 = 32 << 20;
-/// Payload memory of all requests together.
-const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
-/// Below this not even the rounds' warm-up is over.
-const TIME_MIN: Duration = Duration::from_millis(50);
-const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Measure the engine in this process, on fresh members.
 #[derive(clap::Args, Debug)]
 pub struct BenchArgs {
     /// RAID level: 0, 1, 5 or 10
-    #[arg(long, value_parser = parse_level)]
-    level: Level,
+    #[arg(long, value_parser = parse_level, required_unless_present = "cost")]
+    level: Option<Level>,
     /// What each member is: ram:256m, null:64g (both take
     /// ,read-iops=50k,write-iops=20k,bandwidth=2g,latency=80us), or a path in which {} stands for
     /// the member's number from 0 on; its content is overwritten
-    #[arg(long, value_name = "SPEC")]
-    member: String,
+    #[arg(long, value_name = "SPEC", required_unless_present = "cost")]
+    member: Option<String>,
     /// Number of members
-    #[arg(long)]
-    count: u8,
+    #[arg(long, required_unless_present = "cost")]
+    count: Option<u8>,
     /// Workload: randread, randwrite, read, write, or rw:PCT, random with PCT percent reads; or a
     /// background job without clients: rebuild, scrub
     #[arg(long, default_value = "randread", value_parser = parse_operation)]
@@ -73,12 +63,23 @@ pub struct BenchArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    cost: CostArgs,
+    /// Where the cost table goes
+    #[arg(short, long, value_name = "FILE", requires = "cost_table")]
+    output: Option<PathBuf>,
 }
 
 impl BenchArgs {
     /// Whether JSON is wanted.
     pub fn json(&self) -> bool {
         self.json
+    }
+
+    /// The outcome of what was asked about costs, if anything was.
+    pub fn cost(&self) -> Option<anyhow::Result<ExitCode>> {
+        self.cost
+            .run(self.level, self.requests, self.output.as_ref())
     }
 
     /// The background job that is to be measured, if it is not requests.
@@ -100,10 +101,14 @@ impl BenchArgs {
     ///
     /// See [`Config::check`].
     pub fn config(&self) -> anyhow::Result<Config> {
+        let (Some(level), Some(member), Some(count)) = (self.level, &self.member, self.count)
+        else {
+            bail!("an array is missing; give --level, --member and --count");
+        };
         let config = Config {
-            level: self.level,
-            member: self.member.clone(),
-            count: self.count,
+            level,
+            member: member.clone(),
+            count,
             workload: match self.rw {
                 Measured::Requests(workload) => workload,
                 Measured::Job(_) => Workload::READS,
@@ -130,165 +135,11 @@ impl BenchArgs {
     }
 }
 
-/// What to measure.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    /// RAID level.
-    pub level: Level,
-    /// A member specification; `{}` in it stands for the member's number.
-    pub member: String,
-    /// Number of members.
-    pub count: u8,
-    /// Kind of requests.
-    pub workload: Workload,
-    /// Bytes of a request.
-    pub block_bytes: u32,
-    /// Requests outstanding, all shards together.
-    pub queue_depth: u32,
-    /// Engine threads.
-    pub shards: u8,
-    /// A slot without a member.
-    pub failed: Option<u8>,
-    /// The array's chunk.
-    pub chunk_bytes: u32,
-    /// Whether there is a write-hole log.
-    pub log: bool,
-    /// How long the array is measured, all rounds together.
-    pub time: Duration,
-    /// What threads do when there is nothing to do.
-    pub completion: CompletionMode,
-    /// Overwrite files and block devices that hold data.
-    pub overwrite: bool,
-}
-
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Measured {
     Requests(Workload),
     Job(BenchJob),
-}
-
-/// A background job that can be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BenchJob {
-    /// One slot's member is filled from the others.
-    Rebuild,
-    /// All members are read and compared.
-    Scrub,
-}
-
-/// The mix and order of requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Workload {
-    /// 0 to 100; the rest are writes.
-    pub read_percent: u8,
-    /// Random offsets; otherwise each shard goes through its part of the volume in order.
-    pub random: bool,
-}
-
-impl Workload {
-    /// Random reads.
-    pub const READS: Workload = Workload {
-        read_percent: 100,
-        random: true,
-    };
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.read_percent, self.random) {
-            (100, true) => f.write_str("randread"),
-            (0, true) => f.write_str("randwrite"),
-            (100, false) => f.write_str("read"),
-            (0, false) => f.write_str("write"),
-            (percent, _) => write!(f, "rw:{percent}"),
-        }
-    }
-}
-
-impl Config {
-    /// Checks what can be checked without opening a member; the geometry is checked with them.
-    ///
-    /// # Errors
-    ///
-    /// One sentence about the first thing that is impossible.
-    pub fn check(&self) -> anyhow::Result<()> {
-        let Config {
-            block_bytes,
-            queue_depth,
-            shards,
-            count,
-            ..
-        } = *self;
-        ensure!(
-            block_bytes > 0 && block_bytes.is_multiple_of(512) && block_bytes <= BLOCK_BYTES_MAX,
-            "--bs {block_bytes} is impossible; give a multiple of 512 bytes up to 32m"
-        );
-        ensure!(
-            (1..=QUEUE_DEPTH_MAX).contains(&queue_depth),
-            "--qd {queue_depth} is impossible; give 1 to {QUEUE_DEPTH_MAX}"
-        );
-        ensure!(
-            (1..=SHARDS_MAX).contains(&shards),
-            "--shards {shards} is impossible; give 1 to {SHARDS_MAX}"
-        );
-        ensure!(
-            queue_depth >= u32::from(shards),
-            "--qd {queue_depth} leaves a shard without requests; give at least --shards {shards}"
-        );
-        ensure!(
-            u64::from(queue_depth) * self.payload_block_bytes() <= PAYLOAD_BYTES_MAX,
-            "--qd {queue_depth} times --bs {block_bytes} is more than {} GiB of payload; lower one",
-            PAYLOAD_BYTES_MAX >> 30
-        );
-        ensure!(
-            usize::from(count) <= VOLUME_MEMBERS_MAX && count > 0,
-            "--count {count} is impossible; give 1 to {VOLUME_MEMBERS_MAX}"
-        );
-        if let Some(failed) = self.failed {
-            ensure!(
-                failed < count,
-                "--failed {failed} names no slot of {count} members; give 0 to {}",
-                count - 1
-            );
-        }
-        ensure!(
-            (TIME_MIN..=TIME_MAX).contains(&self.time),
-            "--time of {:?} is impossible; give 50ms to 1h",
-            self.time
-        );
-        (0..count).try_for_each(|index| self.spec(index).map(drop))
-    }
-
-    /// Payload memory of one request.
-    pub fn payload_block_bytes(&self) -> u64 {
-        u64::from(self.block_bytes.max(4096).next_power_of_two())
-    }
-
-    /// What the member with number `index` is.
-    ///
-    /// # Errors
-    ///
-    /// When the text is no specification, or several members would be the same file.
-    pub fn spec(&self, index: u8) -> anyhow::Result<MemberSpec> {
-        let text = self.member.replace("{}", &index.to_string());
-        let spec: MemberSpec = text.parse().context("--member")?;
-        if matches!(spec.target, Target::Path(_)) && self.count > 1 && !self.member.contains("{}") {
-            bail!(
-                "--member {} is one path for {} members; write {{}} where each \
-                 member's number goes",
-                self.member,
-                self.count
-            );
-        }
-        Ok(spec)
-    }
-
-    /// The requests outstanding of one shard.
-    pub fn shard_queue_depth(&self, shard: u8) -> u32 {
-        let shards = u32::from(self.shards);
-        self.queue_depth / shards + u32::from(u32::from(shard) < self.queue_depth % shards)
-    }
 }
 
 fn parse_level(text: &str) -> Result<Level, String> {
@@ -363,6 +214,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use drives::spec::Target;
 
     #[derive(Parser)]
     struct Line {

@@ -1,6 +1,6 @@
 //! The array: one engine in one world on one thread per shard, as when it serves an export.
 
-use super::args::Config;
+use super::config::Config;
 use super::cores;
 use super::generator::{Load, Region};
 use super::outcome::{Counters, Sample};

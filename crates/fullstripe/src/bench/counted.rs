@@ -5,7 +5,7 @@
 //! two runs do the same work; what a process does before and after cancels out between a run of N
 //! requests and one of 2 N. `benchmarks/gate` and the cost table count that way.
 
-use super::args::Config;
+use super::config::Config;
 use super::members::Members;
 use super::outcome::{Asked, Counters, Setting, asked};
 use super::run::Bench;

@@ -8,7 +8,7 @@
 //! Recording and choosing are a few nanoseconds and the same for all that is compared: the array,
 //! the bare member and the generator alone.
 
-use super::args::Workload;
+use super::config::Workload;
 use drives::arena::Pool;
 use drives::port::Port;
 use drives::ring::Ring;

@@ -6,7 +6,7 @@
 //! the job has started to the event that it has ended, or until time is up. A short job is done again
 //! and again.
 
-use super::args::{BenchJob, Config};
+use super::config::{BenchJob, Config};
 use super::cores;
 use super::members::Members;
 use super::outcome::{Counters, median};

@@ -5,7 +5,7 @@
 //! with the record's generation, so that dirty marks and failures cost what they cost; nobody reads
 //! it back. Between them lies the write-hole log, if there is one.
 
-use super::args::Config;
+use super::config::Config;
 use crate::container::busy;
 use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
@@ -300,7 +300,7 @@ fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::args::Workload;
+    use crate::bench::config::Workload;
     use drives::completion::CompletionMode;
     use std::time::Duration;
 

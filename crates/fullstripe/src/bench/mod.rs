@@ -11,15 +11,18 @@
 //! A figure means little without the figure that was possible: [`roofline`] computes what the
 //! members allow, by the formula that it also prints.
 //!
-//! In order: [`args`] reads and checks what was asked, [`members`] opens and prepares the drives,
+//! In order: [`args`] reads what was asked, [`config`] checks it, [`members`] opens and prepares the drives,
 //! [`run`] lets generator, [`bare`] member and [`array`] take turns, each for a [`window`] of time,
 //! [`outcome`] boils it down, [`report`] prints it. Background jobs are measured by [`job`]; a number
-//! of requests instead of a time is what [`counted`] is for.
+//! of requests instead of a time is what [`counted`] is for; the price list of the engine's work is made
+//! by [`cost`].
 
-pub(crate) mod args;
+mod args;
 mod array;
 mod bare;
+pub(crate) mod config;
 mod cores;
+mod cost;
 mod counted;
 mod generator;
 mod job;
@@ -45,6 +48,9 @@ use std::process::ExitCode;
 /// One sentence when something asked for is impossible, a member cannot be used, or a request
 /// failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(done) = args.cost() {
+        return done;
+    }
     let config = args.config()?;
     if let Some(job) = args.job() {
         let outcome = job::measure(&config, job)?;

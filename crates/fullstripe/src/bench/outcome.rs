@@ -1,8 +1,8 @@
 //! From samples to figures: medians over the rounds, sums over the shards, and what follows from
 //! both.
 
-use super::args::Config;
-use super::args::Workload;
+use super::config::Config;
+use super::config::Workload;
 use super::generator::histogram;
 use super::members::Members;
 use super::roofline::{Cost, MemberSpeed, Question, Roofline, roofline};
@@ -33,6 +33,11 @@ impl Counters {
                 .map(|(&name, &count)| (name, count - before(name)))
                 .collect(),
         )
+    }
+
+    /// Names and counts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.0.iter().map(|(&name, &count)| (name, count))
     }
 
     pub(super) fn add(&mut self, other: &Counters) {

@@ -23,7 +23,7 @@
 //! requests outstanding, each waiting for s steps of latency L after each other, D / (s x L) finish
 //! per second.
 
-use super::args::Workload;
+use super::config::Workload;
 use drives::spec::Limits;
 use engine::layout::Level;
 use engine::units::Nanos;

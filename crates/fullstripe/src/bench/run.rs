@@ -1,8 +1,8 @@
 //! Measures: rounds of generator alone, bare member and array, in this order again and again, so
 //! that a machine that is slower for a while is slower for all three.
 
-use super::args::{Config, Workload};
 use super::bare::BareMember;
+use super::config::{Config, Workload};
 use super::cores;
 use super::generator::{Load, Region};
 use super::members::Members;

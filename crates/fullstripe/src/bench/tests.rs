@@ -1,6 +1,6 @@
 //! Whole measurements, short: what they say must be consistent, however slow the machine is.
 
-use super::args::{BenchJob, Config, Workload};
+use super::config::{BenchJob, Config, Workload};
 use super::outcome::Outcome;
 use super::{counted, job, measure, report};
 use drives::completion::CompletionMode;

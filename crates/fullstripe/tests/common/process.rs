@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Programs that tests call and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("blockdev", "util-linux"),
     ("fio", "fio"),
     ("nbdinfo", "libnbd-bin"),
@@ -27,6 +27,7 @@ const PACKAGES: [(&str, &str); 18] = [
     ("fusermount3", "fuse3"),
     ("setpriv", "util-linux"),
     ("sync", "coreutils"),
+    ("valgrind", "valgrind"),
 ];
 
 /// A command line of an installed program, which the kernel ends when the test ends.

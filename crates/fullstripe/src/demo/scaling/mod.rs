@@ -10,7 +10,7 @@ mod table;
 use super::checks::Checks;
 use super::guard::Guard;
 use super::screen::Screen;
-use crate::bench::args::{Config, Workload};
+use crate::bench::config::{Config, Workload};
 use crate::bench::measure;
 use anyhow::{Context, Result};
 use drives::completion::CompletionMode;
