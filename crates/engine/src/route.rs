@@ -75,21 +75,39 @@ pub(crate) struct Cut {
 }
 
 impl Engine {
-    /// Accepts a request of a port (`origin` none) or of another shard.
+    /// Accepts a request of a port.
     #[inline]
-    pub(crate) fn admit(&mut self, request: Request, origin: Option<Origin>) {
+    pub(crate) fn admit(&mut self, request: Request) {
         if let Err(failure) = self.check(&request) {
-            self.stats.request_errors += 1;
-            return self.answer(request.tag, origin, Err(failure));
+            return self.turn_away(&request, None, failure);
         }
-        if let Some(Origin { shard, ticket, .. }) = origin {
-            let tag = u64::from(ticket);
-            if self.begin_single(&Request { tag, ..request }, Some(shard)) {
-                return;
-            }
-        } else if self.begin_single(&request, None) {
+        if self.begin_single(&request, None) {
             return self.count_request(&request);
         }
+        self.admit_planned(request, None);
+    }
+
+    /// Accepts a request of another shard. A function of its own, so that the way of a port's stays short.
+    #[inline(never)]
+    fn admit_forwarded(&mut self, request: Request, origin: Origin) {
+        if let Err(failure) = self.check(&request) {
+            return self.turn_away(&request, Some(origin), failure);
+        }
+        let tag = u64::from(origin.ticket);
+        if !self.begin_single(&Request { tag, ..request }, Some(origin.shard)) {
+            self.admit_planned(request, Some(origin));
+        }
+    }
+
+    #[cold]
+    fn turn_away(&mut self, request: &Request, origin: Option<Origin>, failure: Failure) {
+        self.stats.request_errors += 1;
+        self.answer(request.tag, origin, Err(failure));
+    }
+
+    /// Gives a request that needs plans a slot, and begins it.
+    #[inline(never)]
+    fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
         let Some(index) = self.take_request(origin.is_some()) else {
             self.backlog.push_back(request);
             return;
@@ -242,6 +260,13 @@ impl Engine {
     /// Goes on with requests that had too many pieces with other shards.
     #[inline]
     pub(crate) fn resume_forwarding(&mut self) {
+        if !self.waiting_forward.is_empty() {
+            self.resume_forwarding_some();
+        }
+    }
+
+    #[inline(never)]
+    fn resume_forwarding_some(&mut self) {
         while self.forwards < FORWARDED_MAX
             && let Some(index) = self.waiting_forward.pop_front()
         {
@@ -281,7 +306,7 @@ impl Engine {
             let Some(request) = self.backlog.pop_front() else {
                 return;
             };
-            self.admit(request, None);
+            self.admit(request);
         }
     }
 
@@ -348,7 +373,7 @@ impl Engine {
             repairs: forward.repairs,
             tried: forward.tried,
         };
-        self.admit(request, Some(origin));
+        self.admit_forwarded(request, origin);
     }
 
     fn has_room_for_forward(&self) -> bool {

@@ -219,7 +219,7 @@ impl Engine {
     pub fn handle(&mut self, input: Input, now: Nanos) {
         self.now = now;
         match input {
-            Input::Request(request) => self.admit(request, None),
+            Input::Request(request) => self.admit(request),
             Input::Done { token, result } if token.is_single() => self.single_done(token, result),
             Input::Done { token, result } if token.is_log() => self.log_done(token, result),
             Input::Done { token, result } => self.step_done(token, result),

@@ -51,6 +51,7 @@ impl<W: World> Shard<W> {
     }
 
     /// Hands in the inputs, and tells of requests a little before they come.
+    #[inline(never)]
     fn handle_ahead(&mut self, now: Nanos) {
         let mut inputs = self.inputs.drain(..);
         while let Some(input) = inputs.next() {
