@@ -21,6 +21,9 @@
 //! Claims wait for nothing but the drives, so nobody waits in a circle.
 
 use crate::limits::SHARDS_MAX;
+use crate::ranges::BandKey;
+use crate::request::{Operation, Request};
+use crate::shard::Engine;
 use crate::units::ShardId;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -138,6 +141,26 @@ impl Claims {
             self.view.waiting.fetch_add(1, Ordering::Relaxed);
         } else {
             self.view.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Engine {
+    /// A request will come in soon: lets the processor fetch what its claim needs from another core.
+    #[inline]
+    pub(crate) fn expect_single(&self, request: &Request) {
+        if request.operation != Operation::Write {
+            return;
+        }
+        let number = request.volume.0;
+        let Some(volume) = self.volumes.get(usize::from(number)) else {
+            return;
+        };
+        if self.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
+            let place = volume.shape.locate(request.offset_bytes);
+            let band = volume.band(place.row, place.in_chunk_bytes);
+            let volume = number;
+            self.ranges.expect(BandKey { volume, band });
         }
     }
 }

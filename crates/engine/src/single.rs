@@ -120,22 +120,32 @@ impl Engine {
         {
             return false;
         }
-        let (target, kind) = match request.operation {
+        let (place, kind) = match request.operation {
             // A read is forwarded because it has to be reconstructed.
-            Operation::Read if from.is_some() => return false,
-            Operation::Read => (self.single_read(request), StepKind::Read),
+            Operation::Read if from.is_none() => (self.single_read(request), StepKind::Read),
             Operation::Write => {
                 let kind = StepKind::Write { fua: request.fua };
-                (self.single_write(request), kind)
+                match self.single_write(request) {
+                    Some(Target::Shard(owner)) => return self.forward_single(request, from, owner),
+                    Some(Target::Members(place)) => (Some(place), kind),
+                    None => return false,
+                }
             }
             _ => return false,
         };
-        let Some(target) = target else {
+        let Some(place) = place else {
             return false;
         };
-        let Some(index) = self.singles.take() else {
+        let Some(index) = self.take_single(request, from) else {
             return false;
         };
+        self.start_single(index, &place, kind);
+        true
+    }
+
+    #[inline]
+    fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> Option<u32> {
+        let index = self.singles.take()?;
         if from.is_some() {
             self.forwarded_requests += 1;
         } else {
@@ -147,33 +157,11 @@ impl Engine {
         single.plan = NONE;
         single.lock = NONE;
         single.outstanding = 0;
-        match target {
-            Target::Members(place) => self.start_single(index, &place, kind),
-            Target::Shard(owner) => self.forward_single(index, owner),
-        }
-        true
-    }
-
-    /// A request will come in soon: lets the processor fetch what its claim needs from another core.
-    #[inline]
-    pub(crate) fn expect_single(&self, request: &Request) {
-        if request.operation != Operation::Write {
-            return;
-        }
-        let number = request.volume.0;
-        let Some(volume) = self.volumes.get(usize::from(number)) else {
-            return;
-        };
-        if self.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
-            let place = volume.shape.locate(request.offset_bytes);
-            let band = volume.band(place.row, place.in_chunk_bytes);
-            let volume = number;
-            self.ranges.expect(BandKey { volume, band });
-        }
+        Some(index)
     }
 
     #[inline]
-    fn single_read(&mut self, request: &Request) -> Option<Target> {
+    fn single_read(&mut self, request: &Request) -> Option<Place> {
         let volume = &self.volumes[request.volume.0 as usize];
         let view = volume.uniform()?;
         let place = volume.shape.locate(request.offset_bytes);
@@ -184,13 +172,13 @@ impl Engine {
         let slots = SlotSet(slots.0 & view.readable.0);
         let slot = self.choose_slot(volume, view, slots, place)?;
         self.stats.singles_read += 1;
-        Some(Target::Members(Place {
+        Some(Place {
             slots: SlotSet(0).with(slot),
             offset_bytes: volume
                 .shape
                 .member_offset_bytes(place.row, place.in_chunk_bytes),
             lock: NONE,
-        }))
+        })
     }
 
     #[inline]
@@ -282,8 +270,10 @@ impl Engine {
 
     /// Has the owner of the row carry a request out.
     #[inline]
-    fn forward_single(&mut self, index: u32, owner: ShardId) {
-        let request = &self.singles[index].request;
+    fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) -> bool {
+        let Some(index) = self.take_single(request, from) else {
+            return false;
+        };
         let forward = Forward {
             from: self.id,
             ticket: SINGLE_TICKET | index,
@@ -299,6 +289,7 @@ impl Engine {
         self.stats.forwards += 1;
         self.outputs
             .push_back(Output::Send(owner, Message::Forward(forward)));
+        true
     }
 
     /// The owner of a request's row has carried it out, or not.
