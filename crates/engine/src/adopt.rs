@@ -116,8 +116,8 @@ impl Engine {
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view.stopping
                 || self.running.used() + self.requests.used() + self.singles.used() == 0;
-            let drained = volume.view.writes_allowed || volume.writes_running == 0;
-            stopped && drained && !self.writes_unlocked(at)
+            let fenced = volume.view.writes_allowed || volume.writes_running == 0;
+            stopped && fenced && !self.writes_unlocked(at)
         });
         if drained {
             self.unconfirmed = None;

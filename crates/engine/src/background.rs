@@ -366,6 +366,7 @@ impl Engine {
             return false;
         };
         let volume = &self.volumes[self.running[index].volume as usize];
+        let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         let view = volume.row_view(band, self.id, self.shards, self.failed);
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
@@ -385,8 +386,6 @@ impl Engine {
         // A new drive without this content must never count as current.
         let fills = job.fills();
         job.aborted |= fills;
-        let volume = &self.volumes[self.running[index].volume as usize];
-        let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         self.emit(Event::Unrecoverable {
             volume: self.volume_of(index),
             offset_bytes: row_bytes + u64::from(piece.low),

@@ -175,13 +175,13 @@ impl Volume {
     /// will take a slot must have everything that the flush makes durable.
     pub fn to_flush(&self, volatile: MemberSet, failed: MemberSet) -> (SlotSet, SlotSet) {
         let none = SlotSet(0);
-        let (filled, shadows) = match self.job.as_ref().map(|job| job.view.kind) {
-            Some(JobKind::Rebuild(slot)) => (none.with(slot), none),
-            Some(JobKind::Replace(slot, to)) if volatile.has(to) && !failed.has(to) => {
-                (none, none.with(slot))
-            }
-            _ => (none, none),
+        let filled = match self.job.as_ref().map(|job| job.view.kind) {
+            Some(JobKind::Rebuild(slot)) => none.with(slot),
+            _ => none,
         };
+        let copied = self.copying();
+        let copied = copied.filter(|&(_, to)| volatile.has(to) && !failed.has(to));
+        let shadows = copied.map_or(none, |(slot, _)| none.with(slot));
         let cached = |slot: &Slot| {
             self.view.slots[slot.0 as usize].is_some_and(|member| volatile.has(member))
         };
