@@ -5,6 +5,12 @@ use engine::world::Token;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+/// An answer may be given late by this part of the time over which those that wait are spread: with a long
+/// queue nobody can tell, and a lone answer is on time.
+const LATENESS_PART: u64 = 16;
+/// And by no more than this. A sleep and its end cost the processor about 20 us where it is virtual.
+const LATENESS_MAX: Nanos = Nanos(200_000);
+
 /// Who is waiting for an I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
@@ -42,6 +48,8 @@ impl PartialOrd for Held {
 pub(crate) struct HeldAnswers {
     heap: BinaryHeap<Held>,
     sequence: u64,
+    /// When the last of those that were ever held is due.
+    last: Nanos,
 }
 
 impl HeldAnswers {
@@ -49,6 +57,7 @@ impl HeldAnswers {
         HeldAnswers {
             heap: BinaryHeap::with_capacity(capacity),
             sequence: 0,
+            last: Nanos(0),
         }
     }
 
@@ -63,6 +72,7 @@ impl HeldAnswers {
 
     pub fn push(&mut self, finish: Nanos, answer: Answer, attachment: u16) {
         self.sequence += 1;
+        self.last = self.last.max(finish);
         self.heap.push(Held {
             finish,
             sequence: self.sequence,
@@ -74,6 +84,15 @@ impl HeldAnswers {
     /// When the first answer is due.
     pub fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|held| held.finish)
+    }
+
+    /// When a sleeper should look again: a little after the first answer is due if more are to come, so that
+    /// a fast drive's answers are given several at a time. The drive's rate does not suffer, because its
+    /// budget grants such lateness back (`throttle`).
+    pub fn next_look(&self) -> Option<Nanos> {
+        let next = self.next()?;
+        let lateness = Nanos(self.last.since(next).0 / LATENESS_PART).min(LATENESS_MAX);
+        Some(next.after(lateness))
     }
 
     /// The first answer, if it is due.
@@ -97,6 +116,22 @@ impl HeldAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_of_a_long_queue_are_looked_for_together_and_a_lone_one_on_time() {
+        let mut held = HeldAnswers::with_capacity(80);
+        assert_eq!(held.next_look(), None);
+        held.push(Nanos(100_000), Answer::Done(Token(0)), 0);
+        assert_eq!(held.next_look(), Some(Nanos(100_000)));
+        held.push(Nanos(260_000), Answer::Done(Token(1)), 0);
+        assert_eq!(
+            held.next_look(),
+            Some(Nanos(110_000)),
+            "a sixteenth of 160 us"
+        );
+        held.push(Nanos(9_000_000), Answer::Done(Token(2)), 0);
+        assert_eq!(held.next_look(), Some(Nanos(300_000)), "200 us at most");
+    }
 
     #[test]
     fn by_time_then_by_arrival() {

@@ -16,7 +16,11 @@ impl<P: Port> RingWorld<P> {
         if self.has_input() {
             return;
         }
-        let wake = [until, self.held.next(), self.port.next_wake()]
+        let held = match self.completion {
+            CompletionMode::Polling => self.held.next(),
+            CompletionMode::Interrupt | CompletionMode::Hybrid { .. } => self.held.next_look(),
+        };
+        let wake = [until, held, self.port.next_wake()]
             .into_iter()
             .flatten()
             .min();

@@ -185,8 +185,8 @@ pub(crate) struct Outcome {
     /// Each round's requests per second.
     pub rounds_iops: Vec<f64>,
     /// What the array costs beyond the bare member, in processor time per request: the median of
-    /// the rounds' differences. `None` for members with limits, whose threads mostly spin until an
-    /// answer is due.
+    /// the rounds' differences. `None` for members with limits, whose threads sleep, or spin where the
+    /// time is short, until an answer is due.
     pub raid_ns_per_io: Option<f64>,
     /// What the members allow; `None` when they do not limit or no formula fits.
     pub roofline_iops: Option<f64>,

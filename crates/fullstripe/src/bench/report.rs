@@ -96,7 +96,8 @@ fn rates(text: &mut String, outcome: &Outcome) {
 fn figures(text: &mut String, outcome: &Outcome) {
     let raid = match outcome.raid_ns_per_io {
         Some(ns) => format!("{ns:.0} ns per I/O"),
-        None => "unknown, as the threads spin until answers of limited members are due".to_owned(),
+        None => "unknown, as the threads sleep or spin until answers of limited members are due"
+            .to_owned(),
     };
     line(text, "RAID over the bare member", &raid);
     let rounds = &outcome.rounds_iops;
