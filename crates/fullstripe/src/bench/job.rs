@@ -3,8 +3,9 @@
 //!
 //! Each time a fresh array begins the job by itself, through its controller: the record says that a
 //! slot is not current, or an operator's order asks for a scrub. What counts runs from the event that
-//! the job has started to the event that it has ended, or until time is up. A short job is done again
-//! and again.
+//! the job has started to the event that it has ended; a short job is done again and again. A job that
+//! time cuts off counts from a quarter of the time on: at both moments as much is in flight, which would
+//! count as done otherwise.
 
 use super::config::{BenchJob, Config};
 use super::cores;
@@ -138,9 +139,13 @@ pub(super) fn measure(config: &Config, job: BenchJob) -> anyhow::Result<JobOutco
     for _ in 0..ROUNDS {
         let mut round = Done::default();
         let time_s = config.time.as_secs_f64() / f64::from(ROUNDS);
-        while round.seconds < time_s {
+        loop {
             let left = Duration::from_secs_f64(time_s - round.seconds);
-            round.add(&bench.job(job, slot, left)?);
+            let done = bench.job(job, slot, left)?;
+            round.add(&done);
+            if done.jobs_complete == 0 || round.seconds >= time_s {
+                break;
+            }
         }
         rounds.push(round);
     }
@@ -217,7 +222,7 @@ impl Heard {
 }
 
 impl Bench<'_> {
-    /// One job on a fresh array, until it has ended or for `time`.
+    /// One job on a fresh array, until it has ended or for `time`; see the module's prose for what counts.
     fn job(&self, job: BenchJob, slot: Slot, time: Duration) -> anyhow::Result<Done> {
         let shards = self.config.shards;
         let mailboxes: Vec<Mailbox> = (0..shards)
@@ -226,11 +231,11 @@ impl Bench<'_> {
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let claims = Claims::new();
         let meeting = Barrier::new(usize::from(shards));
-        let over = AtomicBool::new(false);
+        let (steady, over) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let start = |(shard, mailbox): (u8, Mailbox)| {
                 let (peers, claims) = (peers.clone(), claims.clone());
-                let (meeting, over) = (&meeting, &over);
+                let (meeting, steady, over) = (&meeting, &steady, &over);
                 scope.spawn(move || {
                     cores::settle(self.cores.get(usize::from(shard)).copied(), c"shard");
                     let worker = Worker {
@@ -238,6 +243,7 @@ impl Bench<'_> {
                         peers,
                         claims,
                         meeting,
+                        steady,
                         over,
                         time,
                     };
@@ -245,14 +251,15 @@ impl Bench<'_> {
                 })
             };
             let threads: Vec<_> = (0u8..).zip(mailboxes).map(start).collect();
-            let mut all = Done::default();
+            let (mut all, mut steady) = (Done::default(), Done::default());
             for thread in threads {
                 let joined = thread.join();
-                let done =
+                let (whole, later) =
                     joined.unwrap_or_else(|_| Err(anyhow!("a shard's thread has panicked")))?;
-                all.add(&done);
+                all.add(&whole);
+                steady.add(&later);
             }
-            Ok(all)
+            Ok(if all.jobs_complete > 0 { all } else { steady })
         })
     }
 }
@@ -263,6 +270,8 @@ struct Worker<'a> {
     peers: Vec<MailSender>,
     claims: Arc<Claims>,
     meeting: &'a Barrier,
+    /// A quarter of the time has passed since the job began.
+    steady: &'a AtomicBool,
     over: &'a AtomicBool,
     time: Duration,
 }
@@ -273,7 +282,7 @@ impl Worker<'_> {
         bench: &Bench<'_>,
         mailbox: Mailbox,
         (job, slot): (BenchJob, Slot),
-    ) -> anyhow::Result<Done> {
+    ) -> anyhow::Result<(Done, Done)> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let ears = heard.clone();
         let on_event = move |event| lock(&ears).hear(event);
@@ -294,8 +303,17 @@ impl Worker<'_> {
             shard.engine.handle(Input::Message(scrub_order()), now);
         }
         let begin = Moment::now();
+        let mut quarter = None;
         while !self.over.load(Ordering::SeqCst) {
             shard.turn_or_wait();
+            if quarter.is_none() && self.steady.load(Ordering::SeqCst) {
+                quarter = Some((Moment::now(), Counters::of(shard.engine.stats())));
+            }
+            if self.shard == 0 {
+                let started = lock(&heard).started;
+                let steady = started.is_some_and(|moment| moment.at.elapsed() >= self.time / 4);
+                self.steady.store(steady, Ordering::SeqCst);
+            }
             if self.shard == 0 && self.is_over(&lock(&heard), begin) {
                 self.over.store(true, Ordering::SeqCst);
                 let peers = &self.peers[1..];
@@ -305,27 +323,41 @@ impl Worker<'_> {
             }
         }
         let counters = Counters::of(shard.engine.stats());
-        self.sum_up(&lock(&heard), begin, counters)
+        let (later, before) = quarter.unwrap_or((begin, Counters::default()));
+        let steady = self.since(later, counters.since(&before));
+        Ok((self.sum_up(&lock(&heard), begin, counters)?, steady))
     }
 
-    fn sum_up(&self, heard: &Heard, begin: Moment, counters: Counters) -> anyhow::Result<Done> {
-        let mut done = Done {
+    /// What was done from `begin` to now; the first shard's seconds are those of all.
+    fn since(&self, begin: Moment, counters: Counters) -> Done {
+        let now = Moment::now();
+        Done {
+            seconds: match self.shard {
+                0 => now.at.duration_since(begin.at).as_secs_f64(),
+                _ => 0.0,
+            },
+            processor_s: now.processor_s - begin.processor_s,
+            jobs_complete: 0,
             counters,
-            ..Done::default()
-        };
+        }
+    }
+
+    /// What was done from the job's beginning to its end, or to now.
+    fn sum_up(&self, heard: &Heard, begin: Moment, counters: Counters) -> anyhow::Result<Done> {
         if let Some(trouble) = &heard.trouble {
             bail!("{trouble}");
         }
         if self.shard > 0 {
-            done.processor_s = Moment::now().processor_s - begin.processor_s;
-        } else {
-            let started = heard.started.context("the job did not begin")?;
-            let ended = heard.ended.unwrap_or_else(Moment::now);
-            done.seconds = ended.at.duration_since(started.at).as_secs_f64();
-            done.processor_s = ended.processor_s - started.processor_s;
-            done.jobs_complete = u64::from(heard.ended.is_some());
+            return Ok(self.since(begin, counters));
         }
-        Ok(done)
+        let started = heard.started.context("the job did not begin")?;
+        let ended = heard.ended.unwrap_or_else(Moment::now);
+        Ok(Done {
+            seconds: ended.at.duration_since(started.at).as_secs_f64(),
+            processor_s: ended.processor_s - started.processor_s,
+            jobs_complete: u64::from(heard.ended.is_some()),
+            counters,
+        })
     }
 
     fn is_over(&self, heard: &Heard, begin: Moment) -> bool {
