@@ -7,7 +7,8 @@
 //!
 //! The rate must hold although the loop looks only now and then. An I/O that answers a finished one
 //! counts as arriving when its predecessor finished, not when the loop got round to noticing: the
-//! lateness of the last delivery is granted back, up to [`LATENESS_MAX`].
+//! lateness of the last delivery is granted back, up to [`LATENESS_MAX`]. Where there is no rate to hold, only a
+//! latency, nothing is.
 //!
 //! Nothing here reads a clock, so the arithmetic is tested in virtual time.
 
@@ -55,13 +56,13 @@ impl Throttle {
     #[must_use]
     pub fn admit(&self, now: Nanos, kind: StepKind, length_bytes: u64) -> Nanos {
         let cost = self.cost_picos(kind, length_bytes);
+        if cost == 0 {
+            return now.after(self.limits.latency);
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival = u128::from(now.since(state.lateness).0) * PICOS_PER_NANO;
-        if cost > 0 {
-            state.spent_until = state.spent_until.max(arrival) + cost;
-        }
-        let due = if cost > 0 { state.spent_until } else { arrival };
-        Nanos(due.div_ceil(PICOS_PER_NANO) as u64).after(self.limits.latency)
+        state.spent_until = state.spent_until.max(arrival) + cost;
+        Nanos(state.spent_until.div_ceil(PICOS_PER_NANO) as u64).after(self.limits.latency)
     }
 
     /// Notes that an I/O which was to finish at `finish` was delivered at `now`.

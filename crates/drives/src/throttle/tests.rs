@@ -135,3 +135,15 @@ fn partial_units_are_charged_whole() {
     let unlimited = Throttle::new(limits(1_000_000, 0));
     assert_eq!(unlimited.admit(Nanos(50), WRITE, 1 << 20), Nanos(50));
 }
+
+#[test]
+fn a_latency_alone_is_never_shortened() {
+    let throttle = Throttle::new(Limits {
+        latency: Nanos(100),
+        ..Limits::default()
+    });
+    let finish = throttle.admit(Nanos(0), StepKind::Read, 4096);
+    throttle.delivered(Nanos(5_000), finish);
+    let next = throttle.admit(Nanos(5_000), StepKind::Read, 4096);
+    assert_eq!(next, Nanos(5_100));
+}
