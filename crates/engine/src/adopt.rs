@@ -23,6 +23,12 @@ impl Engine {
                 self.refresh_volumes();
                 self.settle_held();
             }
+            Message::Inspect {
+                ticket,
+                volume,
+                offset_bytes,
+            } => self.inspect(ticket, volume, offset_bytes),
+            Message::Inspected { ticket } => self.inspected(ticket),
             message => {
                 if let Some(controller) = &mut self.controller {
                     controller.message(message, self.now);
@@ -35,6 +41,7 @@ impl Engine {
     pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
         // First of all: whoever claims another's band after this must see it.
         self.claims.adopt(view.epoch);
+        self.end_inspection(false);
         self.note_failed(view.failed);
         self.volatile = view.volatile;
         for at in 0..self.volumes.len() {

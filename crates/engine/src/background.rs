@@ -9,9 +9,10 @@ use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::event::Event;
 use crate::inflight::Work;
+use crate::inspect::is_inspection;
 use crate::limits::UNSYNCED_BANDS_MAX;
 use crate::piecewise::Piecewise;
-use crate::plan::{NotEnoughMembers, Range, maintain};
+use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::Engine;
@@ -289,10 +290,13 @@ impl Engine {
     /// A band's plan has run to its end.
     pub(crate) fn background_done(&mut self, index: u32) {
         let running = &self.running[index];
-        let Work::Background { band, repair, .. } = running.work else {
+        let Work::Background { part, band, repair } = running.work else {
             return;
         };
-        if running.differs && !repair && self.band_differs(index, band) {
+        if is_inspection(&self.ranges.parts[part]) {
+            return self.hold_still(index);
+        }
+        if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
             return;
         }
         let missed = !self.running[index].missed.is_empty();
@@ -316,16 +320,45 @@ impl Engine {
         job.mismatches += 1;
         let corrects = job.view.kind == JobKind::Check { repair: true };
         self.stats.mismatches += 1;
+        let slots = self.disagreeing(index);
         let volume = &self.volumes[self.running[index].volume as usize];
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
             offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
             member_offset_bytes: volume.band_bytes(band),
+            slots,
             repaired: corrects,
         };
         self.emit(event);
         corrects && self.plan_repair(index, band)
+    }
+
+    /// The slots whose contents a check found to disagree: those that its differing comparisons looked at.
+    /// What a plan reads is in its first steps, in the order of slots; its comparisons come behind.
+    fn disagreeing(&self, index: u32) -> SlotSet {
+        let running = &self.running[index];
+        let shape = &self.volumes[running.volume as usize].shape;
+        let steps = running.plan.steps();
+        let read = |buffer: Buffer| {
+            let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
+            let mut holders = reads.filter(|step| {
+                let mut memory = running.plan.segments_of(step);
+                memory.any(|segment| segment.buffer == buffer)
+            });
+            holders.next().map(|step| step.slot)
+        };
+        let differs = |at: usize| running.differing_steps >> at.min(63) & 1 == 1;
+        let compared = steps.iter().enumerate().filter(|(at, _)| differs(*at));
+        let slots = compared
+            .flat_map(|(_, step)| running.plan.segments_of(step))
+            .filter_map(|segment| read(segment.buffer))
+            .fold(SlotSet(0), SlotSet::with);
+        if slots == SlotSet(0) {
+            SlotSet::all(shape.members)
+        } else {
+            slots
+        }
     }
 
     /// Goes on under the same lock with a plan that makes redundancy match the data.
@@ -337,7 +370,7 @@ impl Engine {
         };
         self.renew(index);
         let running = &mut self.running[index];
-        running.differs = false;
+        running.differing_steps = 0;
         running.work = Work::Background {
             part,
             band,

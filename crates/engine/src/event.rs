@@ -3,7 +3,7 @@
 
 use crate::control::message::Refused;
 use crate::policy::ErrorClass;
-use crate::units::{MemberId, Slot, VolumeId};
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
 /// Background work, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,8 @@ pub enum Event {
         offset_bytes: u64,
         /// First byte of the stripe in each member's extent.
         member_offset_bytes: u64,
+        /// The slots that were compared and do not agree.
+        slots: SlotSet,
         /// Whether it was corrected.
         repaired: bool,
     },
@@ -102,6 +104,18 @@ pub enum Event {
         volume: VolumeId,
         /// Dirty or clean.
         dirty: bool,
+    },
+    /// The stripe that [`crate::control::message::Message::Inspect`] asked for stands still.
+    Inspectable {
+        /// Who asked.
+        ticket: u64,
+    },
+    /// It does so no more, or it never did.
+    InspectionEnded {
+        /// Who asked.
+        ticket: u64,
+        /// Whether it stood still until [`crate::control::message::Message::Inspected`].
+        held: bool,
     },
     /// The answer to a command.
     Answered {

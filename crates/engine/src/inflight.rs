@@ -97,8 +97,8 @@ pub(crate) struct Running {
     /// A write step has gone out.
     pub wrote: bool,
     pub read_failed: bool,
-    /// A comparison found a difference.
-    pub differs: bool,
+    /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
+    pub differing_steps: u64,
     /// An operation that the member does not offer.
     pub not_supported: bool,
     /// Members that missed a write of this plan.
@@ -137,7 +137,7 @@ impl Running {
             outstanding: 0,
             wrote: false,
             read_failed: false,
-            differs: false,
+            differing_steps: 0,
             not_supported: false,
             missed: MemberSet::default(),
             started: Nanos(0),
@@ -162,7 +162,7 @@ impl Running {
         self.scratch = None;
         self.log = NONE;
         self.single = NONE;
-        self.differs = false;
+        self.differing_steps = 0;
         self.not_supported = false;
         self.missed = MemberSet::default();
         self.recover = (0, 0);
@@ -386,7 +386,9 @@ impl Engine {
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
         let running = &mut self.running[token.index()];
-        running.differs |= differs;
+        if differs {
+            running.differing_steps |= 1 << token.step().min(63);
+        }
         running.states[token.step()].progress = Progress::Done;
         self.answered(token.index());
     }

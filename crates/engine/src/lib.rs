@@ -73,6 +73,7 @@ pub mod event;
 mod failing;
 mod hold;
 mod inflight;
+mod inspect;
 mod issue;
 pub mod layout;
 mod leftover;

@@ -11,6 +11,7 @@ use crate::control::record::{ContainerView, MemberSet, Record};
 use crate::event::Event;
 use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
 use crate::inflight::{Running, StepState};
+use crate::inspect::Inspection;
 use crate::layout::Geometry;
 use crate::leftover::Leftovers;
 use crate::limits::{
@@ -113,6 +114,8 @@ pub struct Engine {
     pub(crate) recovering: VecDeque<u32>,
     /// Bands whose writes wait for the rest of their row.
     pub(crate) held_bands: Vec<HeldBand>,
+    /// A stripe that somebody looks at.
+    pub(crate) inspection: Option<Inspection>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
     pub(crate) held: Vec<u32>,
     pub(crate) leftovers: Leftovers,
@@ -194,6 +197,7 @@ impl Engine {
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
             held_bands: Vec::with_capacity(HELD_MAX),
+            inspection: None,
             held: Vec::with_capacity(PLANS_MAX),
             leftovers: Leftovers::new(),
             abandon_due: false,
@@ -334,6 +338,7 @@ impl Engine {
     /// Deadlines, idle marks, progress reports.
     fn sweep(&mut self) {
         self.check_deadlines();
+        self.end_late_inspection();
         self.report_idle();
         self.report_progress();
         if let Some(controller) = &mut self.controller {

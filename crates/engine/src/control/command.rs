@@ -21,7 +21,12 @@ impl Controller {
             } => self.command_add_spare(member, size_bytes, volatile_cache),
             Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
             Command::Rebuild(volume) => self.command_rebuild(volume),
-            Command::Scrub { volume, repair } => self.command_scrub(volume, repair),
+            Command::Scrub { volume, repair } => self.command_scrub(volume, repair, 0),
+            Command::ContinueScrub {
+                volume,
+                repair,
+                from_bytes,
+            } => self.command_scrub(volume, repair, from_bytes),
             Command::CancelJob(volume) => {
                 self.known(volume)?;
                 if self.cancel_job(volume.0 as usize) {
@@ -181,7 +186,7 @@ impl Controller {
             return Err(Refused::Busy);
         }
         for at in places {
-            self.add_job(at, JobKind::Replace(slot, to), JobName::Replace);
+            self.add_job(at, JobKind::Replace(slot, to), JobName::Replace, 0);
         }
         Ok(())
     }
@@ -212,7 +217,12 @@ impl Controller {
         Ok(())
     }
 
-    fn command_scrub(&mut self, volume: VolumeId, repair: bool) -> Result<(), Refused> {
+    fn command_scrub(
+        &mut self,
+        volume: VolumeId,
+        repair: bool,
+        from_bytes: u64,
+    ) -> Result<(), Refused> {
         self.known(volume)?;
         let at = volume.0 as usize;
         let record = &self.record.volumes[at];
@@ -229,7 +239,8 @@ impl Controller {
         } else {
             JobName::Check
         };
-        self.add_job(at, JobKind::Check { repair }, name);
+        let from_bytes = from_bytes.min(record.geometry.component_bytes);
+        self.add_job(at, JobKind::Check { repair }, name, from_bytes);
         Ok(())
     }
 }

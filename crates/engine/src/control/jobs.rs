@@ -1,8 +1,8 @@
 //! Background jobs: which one runs, and how far it is. What its end means is said in [`super::job_ends`].
 //!
 //! Work that the metadata knows (initial sync, resync, rebuild) follows from the record and is picked up
-//! again at every start. Scrub and replace are the operator's and end with the process. One job runs at
-//! a time per container; the others keep their position.
+//! again at every start. Scrub and replace are the operator's and end with the process; a scrub can be told
+//! where an earlier process left it. One job runs at a time per container; the others keep their position.
 
 use super::record::{JobKind, JobView, MemberSet, Record, SyncKind};
 use super::{Controller, FlushPurpose};
@@ -34,6 +34,8 @@ pub(super) struct Job {
     resting: bool,
     /// Shards that do no more for it.
     given_up: u32,
+    /// For a repair: everything below was flushed.
+    kept_bytes: u64,
     /// It has been told that it ends here. Shards keep what it has reached.
     pub halted: bool,
 }
@@ -57,6 +59,8 @@ pub struct JobStatus {
     pub paused: bool,
     /// Bytes done of each member's extent.
     pub done_bytes: u64,
+    /// Bytes done of each member's extent that stay done whatever happens: where a scrub may go on later.
+    pub kept_bytes: u64,
     /// Bytes of each member's extent.
     pub total_bytes: u64,
     /// The slot that is filled or copied.
@@ -149,6 +153,7 @@ impl Jobs {
             paced_from: from_band,
             resting: false,
             given_up: 0,
+            kept_bytes: from_band * window,
             halted: false,
         });
     }
@@ -201,6 +206,10 @@ impl Jobs {
             running: self.active == Some(at) && job.started && !job.paused,
             paused: job.paused || job.halted,
             done_bytes: job.view.done_band * job.window_bytes,
+            kept_bytes: match job.view.kind {
+                JobKind::Check { repair: true } => job.kept_bytes,
+                _ => job.view.done_band * job.window_bytes,
+            },
             total_bytes: job.bands * job.window_bytes,
             paced_from_bytes: job.paced_from * job.window_bytes,
             paced_since: job.paced_since,
@@ -285,9 +294,9 @@ fn name_of(kind: SyncKind) -> JobName {
 
 impl Controller {
     /// Adds an operator's job. The caller has checked that the volume has none.
-    pub(super) fn add_job(&mut self, at: usize, kind: JobKind, name: JobName) {
+    pub(super) fn add_job(&mut self, at: usize, kind: JobKind, name: JobName, from_bytes: u64) {
         let shape = self.record.volumes[at].geometry;
-        self.jobs.add(at, &shape, kind, name, 0);
+        self.jobs.add(at, &shape, kind, name, from_bytes);
         let known_from_epoch = self.view_changed();
         if let Some(job) = &mut self.jobs.jobs[at] {
             job.known_from_epoch = known_from_epoch;
@@ -354,7 +363,7 @@ impl Controller {
             return self.flush(members, FlushPurpose::JobEnd);
         }
         let due = self.now.since(self.jobs.last_checkpoint) >= CHECKPOINT_EVERY;
-        if due && self.checkpoint_is_behind(at) {
+        if due && (self.checkpoint_is_behind(at) || self.repair_is_unflushed(at)) {
             self.flush_for_checkpoint(at);
         }
     }
@@ -420,6 +429,14 @@ impl Controller {
         job.view.done_band * job.window_bytes > sync.done_bytes
     }
 
+    /// Whether a scrub has corrected what a power cut could still undo.
+    fn repair_is_unflushed(&self, at: usize) -> bool {
+        self.jobs.jobs[at].as_ref().is_some_and(|job| {
+            job.view.kind == JobKind::Check { repair: true }
+                && job.view.done_band * job.window_bytes > job.kept_bytes
+        })
+    }
+
     /// The drives are flushed: what was done before is a safe place to start from.
     pub(super) fn checkpoint_flushed(&mut self, complete: bool) {
         self.jobs.last_checkpoint = self.now;
@@ -427,6 +444,9 @@ impl Controller {
             return;
         };
         let done_bytes = self.jobs.flushed_bytes;
+        if let Some(job) = &mut self.jobs.jobs[at] {
+            job.kept_bytes = done_bytes;
+        }
         if let Some(sync) = &mut self.record.volumes[at].sync {
             sync.done_bytes = done_bytes;
             self.changed();

@@ -68,6 +68,15 @@ pub enum Command {
         /// Correct mismatches.
         repair: bool,
     },
+    /// Go on with a scrub that an earlier process left unfinished.
+    ContinueScrub {
+        /// The volume.
+        volume: VolumeId,
+        /// Correct mismatches.
+        repair: bool,
+        /// Bytes of each member's extent that are done: [`super::jobs::JobStatus::kept_bytes`] then.
+        from_bytes: u64,
+    },
     /// Give up the running scrub or replace of a volume.
     CancelJob(VolumeId),
     /// Pause or resume background work of a volume.
@@ -166,6 +175,21 @@ pub enum Message {
         failures: u64,
         /// The shard does no more for the job.
         given_up: bool,
+    },
+    /// Operator to the owner of a row: keep the stripe with this byte from being written, so that its
+    /// members can be read and compared. Answered by [`crate::event::Event::Inspectable`].
+    Inspect {
+        /// The operator's name for it.
+        ticket: u64,
+        /// The volume.
+        volume: VolumeId,
+        /// Which stripe: any byte of the volume in it.
+        offset_bytes: u64,
+    },
+    /// Operator to all: whoever keeps a stripe still under this name may let it go.
+    Inspected {
+        /// The name.
+        ticket: u64,
     },
     /// Shard 0 to controller: the members asked for are flushed, or those in the set failed to.
     Flushed {

@@ -264,6 +264,8 @@ impl Controller {
             | Message::Pin(_)
             | Message::Release(_)
             | Message::View(_)
+            | Message::Inspect { .. }
+            | Message::Inspected { .. }
             | Message::FailureDurable(_) => {}
         }
     }

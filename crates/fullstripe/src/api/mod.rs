@@ -25,6 +25,7 @@ mod orders;
 mod queries;
 mod routes;
 pub mod schema;
+mod scrubs;
 mod socket;
 pub mod socket_path;
 pub mod spare;

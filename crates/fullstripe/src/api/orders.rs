@@ -24,7 +24,7 @@ fn done(text: String) -> Json<Done> {
     Json(Done { text, member: None })
 }
 
-fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| {
         ApiError::bad_input(format!(
             "the body is not the JSON that this call takes: {error}"

@@ -2,7 +2,7 @@
 
 use super::errors::ApiError;
 use super::state::App;
-use super::{orders, queries};
+use super::{orders, queries, scrubs};
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -31,6 +31,9 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         orders::replace,
         orders::rebuild,
         orders::scrub,
+        scrubs::report,
+        scrubs::schedule,
+        scrubs::explain,
         orders::cancel,
         orders::pause,
         orders::resume,
@@ -52,7 +55,12 @@ pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
         ("/v1/spares", post(orders::spares)),
         ("/v1/volumes/{volume}/replace", post(orders::replace)),
         ("/v1/volumes/{volume}/rebuild", post(orders::rebuild)),
-        ("/v1/volumes/{volume}/scrub", post(orders::scrub)),
+        (
+            "/v1/volumes/{volume}/scrub",
+            post(orders::scrub).get(scrubs::report),
+        ),
+        ("/v1/volumes/{volume}/scrub/schedule", put(scrubs::schedule)),
+        ("/v1/volumes/{volume}/stripes/{lba}", get(scrubs::explain)),
         ("/v1/volumes/{volume}/job", delete(orders::cancel)),
         ("/v1/volumes/{volume}/pause", post(orders::pause)),
         ("/v1/volumes/{volume}/resume", post(orders::resume)),

@@ -61,6 +61,18 @@ pub struct ScrubRequest {
     pub repair: bool,
 }
 
+/// Scrub a volume again and again, or not any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleRequest {
+    /// Seconds from the end of one scrub to the beginning of the next; absent: no more unasked scrubs.
+    #[serde(default)]
+    pub every_s: Option<u64>,
+    /// Correct redundancy that does not match the data.
+    #[serde(default)]
+    pub repair: bool,
+}
+
 /// The limit of background work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! The commands about long work: `rebuild` and `scrub`, which can wait for its end.
+//! `rebuild`, and waiting for the end of long work.
 //!
 //! While they wait they draw a progress bar on standard error, if that is a terminal; what they
 //! print in the end goes to standard output.
@@ -7,7 +7,7 @@ use super::Reach;
 use super::connection::{Client, encode};
 use super::panel::pace;
 use crate::api::names::{NameError, volume as find_volume};
-use crate::api::schema::{Done, Events, NumberedEvent, ScrubRequest};
+use crate::api::schema::{Done, Events, NumberedEvent};
 use crate::commands::words::print_json;
 use crate::serve::status::{JobStatus, Status, VolumeStatus};
 use anyhow::{Result, anyhow, bail};
@@ -28,21 +28,6 @@ pub struct RebuildArgs {
     /// Name of the volume
     volume: String,
     /// Return when the volume has its redundancy back, or a replacement is complete
-    #[arg(long)]
-    wait: bool,
-    #[command(flatten)]
-    reach: Reach,
-}
-
-/// Which volume, and what to do about mismatches.
-#[derive(Args, Debug)]
-pub struct ScrubArgs {
-    /// Name of the volume
-    volume: String,
-    /// Correct redundancy that does not match the data
-    #[arg(long)]
-    repair: bool,
-    /// Return when the scrub has ended; it is a failure if anything did not match
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -167,42 +152,13 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
     }
 }
 
-/// `scrub`.
-///
-/// # Errors
-/// The scrub is refused, or with `--wait` something did not match or it did not get to its end.
-pub fn scrub(args: &ScrubArgs) -> Result<ExitCode> {
-    let client = args.reach.connect()?;
-    let events: Events = client.get(&format!("/v1/events?since={}", u64::MAX))?;
-    let request = ScrubRequest {
-        repair: args.repair,
-    };
-    let path = format!("/v1/volumes/{}/scrub", encode(&args.volume));
-    let done: Done = client.send(Method::POST, &path, &request)?;
-    if !args.wait {
-        args.reach.print(&done)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let Some(end) = wait_for_end(&client, &args.volume, events.newest)? else {
-        bail!(
-            "the scrub of {} has ended, and its result is not known any more",
-            args.volume
-        );
-    };
-    if args.reach.json {
-        print_json(&end)?;
-    } else {
-        args.reach.print(&Done {
-            text: end.event.text.clone(),
-            member: None,
-        })?;
-    }
-    Ok(ExitCode::from(u8::from(end.event.warning)))
-}
-
 /// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume
 /// has one job at a time, so the first end after event number `since` is the one.
-fn wait_for_end(client: &Client, name: &str, since: u64) -> Result<Option<NumberedEvent>> {
+pub(super) fn wait_for_end(
+    client: &Client,
+    name: &str,
+    since: u64,
+) -> Result<Option<NumberedEvent>> {
     let bar = Bar::new();
     let mut looks_without_event = 0;
     loop {

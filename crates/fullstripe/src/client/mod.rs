@@ -14,6 +14,7 @@ mod events;
 mod jobs;
 mod orders;
 mod panel;
+mod scrub;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -45,7 +46,7 @@ pub enum ClientCommand {
     /// Bring a volume's redundancy back: take a spare, resume what is paused; show it or wait for it
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
-    Scrub(jobs::ScrubArgs),
+    Scrub(scrub::ScrubArgs),
     /// Halt the background work of a volume
     Pause(orders::VolumeArgs),
     /// Let the background work of a volume go on
@@ -98,7 +99,7 @@ pub fn run(command: &ClientCommand) -> Result<ExitCode> {
         ClientCommand::AddSpare(args) => orders::add_spare(args),
         ClientCommand::Replace(args) => orders::replace(args),
         ClientCommand::Rebuild(args) => jobs::rebuild(args),
-        ClientCommand::Scrub(args) => jobs::scrub(args),
+        ClientCommand::Scrub(args) => scrub::run(args),
         ClientCommand::Pause(args) => orders::on_volume(args, "pause"),
         ClientCommand::Resume(args) => orders::on_volume(args, "resume"),
         ClientCommand::Cancel(args) => orders::cancel(args),

@@ -1,6 +1,8 @@
 //! A status as a small panel of text.
 
 use crate::commands::words::{size, table};
+use crate::serve::scrub::kept::ScrubStatus;
+use crate::serve::scrub::now_s;
 use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
 
 /// Characters of a progress bar.
@@ -75,7 +77,46 @@ fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     if let Some(job) = &volume.job {
         text += &format!("  {}{} {}\n", job.kind, target(status, job), progress(job));
     }
+    if let Some(scrub) = &volume.scrub {
+        text += &scrub_text(scrub, now_s());
+    }
     text
+}
+
+/// `  scrub: last finished 2 h 05 min ago, all matched; next in 6 h 00 min`.
+fn scrub_text(scrub: &ScrubStatus, now_s: u64) -> String {
+    let last = match scrub.last_ended_s {
+        None => "never finished".to_owned(),
+        Some(ended_s) => {
+            let how = match scrub.last_complete {
+                true => "last finished",
+                false => "last ended before its time",
+            };
+            let found = match (scrub.last_mismatches, scrub.last_unrecoverable) {
+                (0, 0) => "all matched".to_owned(),
+                (mismatches, 0) => format!("{mismatches} stripes did not match"),
+                (mismatches, lost) => {
+                    format!("{mismatches} stripes did not match, {lost} places are lost")
+                }
+            };
+            format!("{how} {}, {found}", ago(ended_s, now_s))
+        }
+    };
+    let next = match (scrub.unfinished_bytes, scrub.next_s) {
+        (Some(done_bytes), _) => format!("; one is unfinished at {}", size(done_bytes)),
+        (None, Some(next_s)) if next_s > now_s => {
+            format!("; next in {}", duration(next_s - now_s))
+        }
+        (None, Some(_)) => "; next is due".to_owned(),
+        (None, None) => String::new(),
+    };
+    format!("  scrub: {last}{next}\n")
+}
+
+/// `3 min 20 s ago`.
+#[must_use]
+pub fn ago(then_s: u64, now_s: u64) -> String {
+    format!("{} ago", duration(now_s.saturating_sub(then_s)))
 }
 
 /// ` of slot 1 onto d4.img`, where the slot does not name the drive that is being filled.

@@ -54,6 +54,7 @@ fn rebuilding() -> Status {
             slot(Some(3), "rebuilding"),
         ],
         job: Some(job),
+        scrub: None,
     };
     Status {
         version: 1,

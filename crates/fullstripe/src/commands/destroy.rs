@@ -14,7 +14,8 @@ use crate::container::write::{erase_shadow, finish_update, write_record};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::Mpb;
 use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
-use metadata::imsm::place::encode_image;
+use metadata::imsm::notes;
+use metadata::imsm::place::{Found, encode_image};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -248,8 +249,9 @@ fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
     Ok((Task::Erase { drives }, what))
 }
 
-/// Overwrites the shadow, the record and the migration record with zeros.
+/// Overwrites notes, the shadow, the record and the migration record with zeros.
 fn erase(probed: &Probed) -> Result<()> {
+    erase_notes(probed)?;
     erase_shadow(probed)?;
     let sector = probed.sector.bytes();
     // Of a damaged record only the first sector is sure to be one.
@@ -264,4 +266,22 @@ fn erase(probed: &Probed) -> Result<()> {
         .write_at(at, &zeros)
         .and_then(|()| probed.drive.flush())
         .with_context(|| format!("{}: cannot erase the metadata", probed.drive.name()))
+}
+
+/// Overwrites the first sector of the notes that a serving process left; not where the record says that
+/// user data lies.
+fn erase_notes(probed: &Probed) -> Result<()> {
+    let has_room = |found: &Found| notes::has_room(&probed.placement, &found.mpb);
+    if !matches!(&probed.found, Ok(Some(found)) if has_room(found)) {
+        return Ok(());
+    }
+    let sector = probed.sector.bytes();
+    for place in probed.placement.notes() {
+        let first = probed.drive.read_at(place.offset_bytes, sector);
+        if first.is_ok_and(|first| notes::has_mark(&first)) {
+            let erased = probed.drive.write_at(place.offset_bytes, &vec![0; sector]);
+            erased.with_context(|| format!("{}: cannot erase notes", probed.drive.name()))?;
+        }
+    }
+    Ok(())
 }

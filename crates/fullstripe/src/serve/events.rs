@@ -96,7 +96,9 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             told.set("read-repaired", format!("{name}: {length_bytes} bytes at sector {sector} could not be read; reconstructed and written back"), true);
             told.member = Some(name);
         }
-        Event::Answered { .. } => return None,
+        Event::Answered { .. } | Event::Inspectable { .. } | Event::InspectionEnded { .. } => {
+            return None;
+        }
         Event::Stopped => told.set(
             "stopped",
             "all volumes are flushed and marked clean".to_owned(),
@@ -165,6 +167,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             offset_bytes,
             member_offset_bytes,
             repaired,
+            ..
         } => {
             let how = if repaired {
                 "corrected"

@@ -13,6 +13,7 @@ pub mod nbd;
 mod news;
 pub mod runtime;
 mod scratch;
+pub mod scrub;
 mod snapshot;
 pub mod status;
 mod watch;

@@ -5,6 +5,7 @@ use super::ending::LeftBehind;
 use super::events::{Names, NotDone, Told, tell, tell_left_out, tell_notice};
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsReceiver, NewsSender, news};
+use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch;
@@ -64,6 +65,8 @@ pub struct Shared {
     next_ticket: AtomicU64,
     mail: Vec<MailSender>,
     claims: Arc<Claims>,
+    /// What is remembered of scrubs.
+    pub scrubs: Scrubs,
     quit: AtomicBool,
     stopped: AtomicBool,
 }
@@ -110,6 +113,7 @@ impl Runtime {
             completion: options.completion.to_string(),
             ..Facts::new(&container.persister, container.volume_names, names)
         };
+        let scrubs = Scrubs::new(&container.record, &facts.volume_uuids);
         let drives = container
             .members
             .into_iter()
@@ -125,6 +129,7 @@ impl Runtime {
             next_ticket: AtomicU64::new(1),
             mail,
             claims: Claims::new(),
+            scrubs,
             quit: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         });
@@ -153,6 +158,7 @@ impl Runtime {
             events.send(News::Watch(member, notice));
         })?;
         let runtime = Runtime { shared, threads };
+        keeper::start(runtime.shared.clone())?;
         for _ in 0..shards {
             match started.recv() {
                 // They are all alike.
@@ -221,7 +227,20 @@ impl Shared {
         let stats = lock(&self.stats)
             .iter()
             .fold(Stats::default(), |sum, stats| sum.plus(stats));
-        Arc::new(describe(&snapshot, &lock(&self.facts), &stats))
+        let mut status = describe(&snapshot, &lock(&self.facts), &stats);
+        self.scrubs.describe(&mut status);
+        Arc::new(status)
+    }
+
+    /// What the controller knew a moment ago.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.snapshot).clone()
+    }
+
+    /// What writes the container's record.
+    pub fn persister(&self) -> &Mutex<Persister> {
+        &self.persister
     }
 
     /// How many times what [`Shared::status`] says has been brought up to date.
@@ -241,15 +260,30 @@ impl Shared {
         lock(&self.facts).exports = exports;
     }
 
+    /// A name for an order or a question.
+    pub(super) fn new_ticket(&self) -> u64 {
+        self.next_ticket.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Data threads.
+    pub(super) fn shards(&self) -> u8 {
+        self.mail.len() as u8
+    }
+
+    /// Delivers a message to a shard's engine.
+    pub(super) fn send(&self, shard: ShardId, message: Message) {
+        self.mail[usize::from(shard.0)].send(Mail::Engine(message));
+    }
+
     /// Gives an order to the controller and waits for its answer.
     ///
     /// # Errors
     /// The order is refused, or nobody answers.
     pub fn command(&self, command: Command) -> Result<(), NotDone> {
-        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.new_ticket();
         let (answer, answered) = channel();
         lock(&self.waiting).insert(ticket, answer);
-        self.mail[0].send(Mail::Engine(Message::Command { ticket, command }));
+        self.send(ShardId(0), Message::Command { ticket, command });
         let result = answered.recv_timeout(ANSWER_WITHIN);
         lock(&self.waiting).remove(&ticket);
         result
@@ -418,6 +452,7 @@ fn spawn_listener(
         .spawn(move || {
             while let Some((news, left_out)) = heard.next() {
                 if left_out > 0 {
+                    shared.scrubs.missed_some();
                     told(tell_left_out(left_out));
                 }
                 if let News::Engine(Event::Answered { ticket, result }) = news {
@@ -426,6 +461,13 @@ fn spawn_listener(
                     }
                     continue;
                 }
+                if shared.hear_inspection(&news) {
+                    continue;
+                }
+                let news = match news {
+                    News::Engine(event) => News::Engine(shared.scrubs.hear(event)),
+                    news @ News::Watch(..) => news,
+                };
                 let words = {
                     let facts = lock(&shared.facts);
                     let names = Names {

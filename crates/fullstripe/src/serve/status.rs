@@ -1,6 +1,7 @@
 //! What a serving process says about itself: the one set of types behind `status`, the API, the metrics
 //! and the web console.
 
+use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
@@ -84,6 +85,9 @@ pub struct VolumeStatus {
     pub slots: Vec<SlotStatus>,
     /// Background work, if there is any.
     pub job: Option<JobStatus>,
+    /// Its scrubs: the schedule, the last one, the unfinished one.
+    #[serde(default)]
+    pub scrub: Option<ScrubStatus>,
 }
 
 /// A slot of a volume.
@@ -272,6 +276,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         read_only: volume.read_only,
         slots,
         job: background.map(|status| job(&status, &volume.slots, snapshot.now)),
+        scrub: None,
     }
 }
 

@@ -16,7 +16,7 @@
 //! * [`record`], [`attributes`]: the values, with friendly types;
 //! * [`codec`]: bytes to values and back; [`migration_record`]: the separate record of a reshape;
 //! * [`place`]: where on a drive these bytes are, and the image to write; [`shadow`]: a second copy of
-//!   our own, for when every first one is torn;
+//!   our own, for when every first one is torn; [`notes`]: what a serving process wants to remember;
 //! * [`serial`], [`uuid`]: identities;
 //! * [`geometry`]: levels, sizes, and what stays readable by firmware;
 //! * [`build`]: new containers and every change of an existing record;
@@ -39,6 +39,7 @@ mod exercise;
 pub mod geometry;
 pub mod log;
 pub mod migration_record;
+pub mod notes;
 pub mod place;
 pub mod record;
 pub mod serial;

@@ -15,8 +15,8 @@ use super::codec::decode::{has_signature, record_length};
 use super::codec::{DecodeError, EncodeError};
 use super::migration_record::MigrationRecord;
 use super::record::{Mpb, SectorSize};
-use super::shadow;
 use super::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, SECTOR_BYTES};
+use super::{notes, shadow};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -115,6 +115,16 @@ impl Placement {
             offset_bytes: self.drive_bytes - shadow::START_SECTORS_FROM_END * SECTOR_BYTES,
             length_bytes: shadow::SECTORS * SECTOR_BYTES,
         }
+    }
+
+    /// Where the [`notes`](super::notes) lie: two places of the same length, used in turn.
+    #[must_use]
+    pub fn notes(&self) -> [ByteRange; 2] {
+        [0, 1].map(|copy| ByteRange {
+            offset_bytes: self.drive_bytes
+                - (notes::START_SECTORS_FROM_END - copy * notes::COPY_SECTORS) * SECTOR_BYTES,
+            length_bytes: notes::COPY_SECTORS * SECTOR_BYTES,
+        })
     }
 
     /// The bytes at the end of the drive that surely contain the longest record and the migration

@@ -297,6 +297,8 @@ fn name_of(message: &Message) -> &'static str {
         Message::Idle { idle: true, .. } => "idle",
         Message::Idle { idle: false, .. } => "busy",
         Message::MemberFailed { .. } => "member failed",
+        Message::Inspect { .. } => "inspect",
+        Message::Inspected { .. } => "inspected",
         Message::EpochAdopted { .. } => "epoch adopted",
         Message::EpochConfirmed { .. } => "epoch confirmed",
         Message::Progress { .. } => "progress",

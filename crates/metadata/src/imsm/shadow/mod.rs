@@ -15,6 +15,7 @@
 //! ```text
 //!   -10402  end of the data of any volume that mdadm or this crate lays out
 //!   -10402 .. -8354   at most: write-hole log or write-intent bitmap of the last volume
+//!    -2608 .. -2352   the notes of a serving process ([`notes`](super::notes))
 //!    -2352 .. -2216   the shadow
 //!    -2209 ..  -161   copy area of a reshape (from -2216 on drives with 4096-byte sectors)
 //!     -129 ..    -1   the longest record          -1   migration record
@@ -96,10 +97,16 @@ impl Shadow {
 /// Whether a drive whose places are `placement` has room for a shadow beside what `mpb` puts on it.
 #[must_use]
 pub fn has_room(placement: &Placement, mpb: &Mpb) -> bool {
-    let start = placement.total_sectors() - START_SECTORS_FROM_END;
+    is_free(placement, mpb, START_SECTORS_FROM_END, SECTORS)
+}
+
+/// Whether nothing that `mpb` puts on a drive reaches into the `sectors` that begin `from_end` sectors
+/// before its end, in the reserve.
+pub(super) fn is_free(placement: &Placement, mpb: &Mpb, from_end: u64, sectors: u64) -> bool {
+    let start = placement.total_sectors() - from_end;
     let place = Extent {
         start,
-        end: start + SECTORS,
+        end: start + sectors,
     };
     mpb.volumes.iter().all(|volume| {
         let data = volume.extent();

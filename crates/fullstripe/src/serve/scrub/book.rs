@@ -1,0 +1,429 @@
+//! The memory of scrubs: positions, schedules, reports. It has no clock and does no I/O.
+//!
+//! A scrub is begun by an operator or by its schedule, and ends when the engine says so. When the process
+//! ends before, the scrub is *unfinished*: the next process gives [`Command::ContinueScrub`] with the
+//! position kept here, in the same mode and with the counts so far. What was found behind that position
+//! is found again, and counted once.
+
+use super::kept::{Kept, Schedule, ScrubStatus, Unfinished};
+use super::report::{Finding, Outcome, Report};
+use engine::control::jobs::JobStatus;
+use engine::control::message::Command;
+use engine::control::record::Record;
+use engine::event::{Event, JobName};
+use engine::layout::Geometry;
+use engine::limits::GRAIN_BYTES;
+use engine::units::{MemberId, Slot, SlotSet, VolumeId};
+
+/// How long to wait until an order that was refused is given again.
+const ORDER_AGAIN_AFTER_S: u64 = 5;
+
+/// A volume in the book.
+#[derive(Debug)]
+pub struct VolumeBook {
+    /// Its shape.
+    pub shape: Geometry,
+    /// What is written down.
+    pub kept: Kept,
+    /// Its drives by slot.
+    slots: Vec<Option<MemberId>>,
+    /// The engine has been asked to go on with the unfinished scrub.
+    continuing: bool,
+    /// The engine works on the scrub.
+    runs: bool,
+    /// Mismatches at the beginning of the engine's present run.
+    counted_before: u64,
+    /// There were more findings than could be told.
+    missed_some: bool,
+    no_order_before_s: u64,
+}
+
+/// What a look at the engine's state tells the book.
+pub struct Look<'a> {
+    /// What the engine works on, by volume.
+    pub jobs: &'a [Option<JobStatus>],
+    /// Which volumes may be scrubbed: whole, and not read-only.
+    pub whole: &'a [bool],
+    /// The slots of each volume, and what their drives are called.
+    pub slots: &'a [Vec<(Option<MemberId>, String)>],
+    /// Seconds since 1970.
+    pub now_s: u64,
+}
+
+/// See the module's prose.
+#[derive(Debug)]
+pub struct Book {
+    /// By volume.
+    pub volumes: Vec<VolumeBook>,
+    /// Counts the changes of what is kept.
+    pub revision: u64,
+    /// Counts those that are more than progress: beginnings, ends, orders.
+    pub turns: u64,
+    /// Names of drives by volume and slot, for reports that begin.
+    names: Vec<Vec<String>>,
+}
+
+impl Book {
+    /// Of the volumes of `record`, of whose scrubs nothing is known.
+    #[must_use]
+    pub fn new(record: &Record, uuids: &[String]) -> Book {
+        let volume = |(volume, uuid): (&engine::control::record::VolumeRecord, &String)| {
+            let shape = volume.geometry;
+            VolumeBook {
+                shape,
+                kept: Kept {
+                    uuid: uuid.clone(),
+                    shape: super::kept::shape_key(&shape),
+                    ..Kept::default()
+                },
+                slots: volume.slots.iter().map(|slot| slot.member).collect(),
+                continuing: false,
+                runs: false,
+                counted_before: 0,
+                missed_some: false,
+                no_order_before_s: 0,
+            }
+        };
+        let volumes: Vec<VolumeBook> = record.volumes.iter().zip(uuids).map(volume).collect();
+        Book {
+            names: vec![Vec::new(); volumes.len()],
+            volumes,
+            revision: 0,
+            turns: 0,
+        }
+    }
+
+    /// What is to be kept, as text of at most `bytes_max` bytes: findings go first.
+    #[must_use]
+    pub fn text(&self, bytes_max: usize) -> Vec<u8> {
+        let mut all: Vec<Kept> = self.volumes.iter().map(|one| one.kept.clone()).collect();
+        loop {
+            let text = serde_json::to_vec(&all).unwrap_or_default();
+            let longest = all
+                .iter_mut()
+                .filter_map(|kept| kept.report.as_mut())
+                .max_by_key(|report| report.findings.len());
+            match longest {
+                Some(report) if text.len() > bytes_max && !report.findings.is_empty() => {
+                    report.findings.truncate(report.findings.len() * 3 / 4);
+                }
+                _ => return text,
+            }
+        }
+    }
+
+    /// Takes over what earlier processes kept, for volumes that are still the same. What has been begun
+    /// since goes first.
+    pub fn load(&mut self, text: &[u8]) {
+        let all: Vec<Kept> = serde_json::from_slice(text).unwrap_or_default();
+        for kept in all {
+            let same =
+                |one: &&mut VolumeBook| one.kept.uuid == kept.uuid && one.kept.shape == kept.shape;
+            let Some(volume) = self.volumes.iter_mut().find(same) else {
+                continue;
+            };
+            let own = &mut volume.kept;
+            own.schedule = own.schedule.or(kept.schedule);
+            if own.report.is_none() {
+                own.report = kept.report;
+                own.unfinished = kept.unfinished;
+            }
+        }
+    }
+
+    /// Notes what an event says, and returns it as it is to be told.
+    pub fn hear(&mut self, event: Event, now_s: u64) -> Event {
+        match event {
+            Event::JobStarted { volume, job } if scrubs(job).is_some() => {
+                self.begun(volume, job, now_s);
+            }
+            Event::JobEnded {
+                volume,
+                job,
+                complete,
+                mismatches,
+                failures,
+            } if scrubs(job).is_some() => {
+                let mismatches = self.ended(volume, complete, mismatches, now_s);
+                return Event::JobEnded {
+                    volume,
+                    job,
+                    complete,
+                    mismatches,
+                    failures,
+                };
+            }
+            _ => self.found(event),
+        }
+        event
+    }
+
+    fn begun(&mut self, volume: VolumeId, job: JobName, now_s: u64) {
+        let Some(one) = self.volumes.get_mut(usize::from(volume.0)) else {
+            return;
+        };
+        one.runs = true;
+        if std::mem::take(&mut one.continuing) && one.kept.report.is_some() {
+            if let Some(report) = &mut one.kept.report {
+                report.continued += 1;
+            }
+        } else {
+            one.kept.report = Some(Report {
+                repair: scrubs(job) == Some(true),
+                started_s: now_s,
+                members: self.names[usize::from(volume.0)].clone(),
+                ..Report::default()
+            });
+            one.kept.unfinished = Some(Unfinished {
+                kept_bytes: 0,
+                paused: false,
+            });
+        }
+        one.counted_before = one.mismatches();
+        one.missed_some = false;
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        self.revision += 1;
+        self.turns += 1;
+    }
+
+    /// Returns how many mismatches there have been in all.
+    fn ended(&mut self, volume: VolumeId, complete: bool, counted: u64, now_s: u64) -> u64 {
+        let Some(one) = self.volumes.get_mut(usize::from(volume.0)) else {
+            return counted;
+        };
+        (one.runs, one.continuing) = (false, false);
+        one.kept.unfinished = None;
+        let at_most = one.counted_before + counted;
+        let Some(report) = &mut one.kept.report else {
+            return counted;
+        };
+        if one.missed_some {
+            report.mismatches = report.mismatches.max(at_most);
+        }
+        (report.ended_s, report.complete) = (Some(now_s), complete);
+        let mismatches = report.mismatches;
+        self.turn();
+        mismatches
+    }
+
+    fn found(&mut self, event: Event) {
+        match event {
+            Event::Mismatch {
+                volume,
+                member_offset_bytes,
+                slots,
+                repaired,
+                ..
+            } => {
+                let outcome = if repaired {
+                    Outcome::Corrected
+                } else {
+                    Outcome::Mismatch
+                };
+                self.add(volume, |one| Finding {
+                    outcome,
+                    extent_offset_bytes: member_offset_bytes,
+                    length_bytes: one.band_length_bytes(member_offset_bytes),
+                    slots: slots.0,
+                });
+            }
+            Event::Unrecoverable {
+                volume,
+                offset_bytes,
+            } => self.add(volume, |one| {
+                let place = one.shape.locate(offset_bytes);
+                let row_bytes = place.row * u64::from(one.shape.chunk_bytes);
+                Finding {
+                    outcome: Outcome::Unrecoverable,
+                    extent_offset_bytes: row_bytes + u64::from(place.in_chunk_bytes),
+                    length_bytes: GRAIN_BYTES,
+                    slots: SlotSet::all(one.shape.members).0,
+                }
+            }),
+            Event::ReadRepaired {
+                member,
+                offset_bytes,
+                length_bytes,
+            } => self.rewritten(member, offset_bytes, length_bytes),
+            _ => {}
+        }
+    }
+
+    fn rewritten(&mut self, member: MemberId, offset_bytes: u64, length_bytes: u32) {
+        let held = |one: &VolumeBook| {
+            let slot = one.slots.iter().position(|&slot| slot == Some(member))?;
+            let from = offset_bytes.checked_sub(one.shape.start_bytes)?;
+            (from < one.shape.component_bytes).then_some((Slot(slot as u8), from))
+        };
+        let place = |(at, one): (usize, &VolumeBook)| Some((VolumeId(at as u8), held(one)?));
+        if let Some((volume, (slot, extent_offset_bytes))) =
+            self.volumes.iter().enumerate().find_map(place)
+        {
+            self.add(volume, |_| Finding {
+                outcome: Outcome::Rewritten,
+                extent_offset_bytes,
+                length_bytes,
+                slots: SlotSet(0).with(slot).0,
+            });
+        }
+    }
+
+    /// Adds a finding to the volume's scrub, if one runs.
+    fn add(&mut self, volume: VolumeId, finding: impl FnOnce(&VolumeBook) -> Finding) {
+        let Some(one) = self.volumes.get_mut(usize::from(volume.0)) else {
+            return;
+        };
+        let finding = finding(one);
+        if one.runs
+            && let Some(report) = &mut one.kept.report
+            && report.add(finding)
+        {
+            self.revision += 1;
+        }
+    }
+
+    /// Notes where scrubs stand, and returns the orders that are due.
+    pub fn look(&mut self, look: &Look<'_>) -> Vec<Command> {
+        let mut orders = Vec::new();
+        let idle = look.jobs.iter().all(Option::is_none);
+        for (at, one) in self.volumes.iter_mut().enumerate() {
+            one.slots = look.slots[at].iter().map(|(member, _)| *member).collect();
+            self.names[at] = look.slots[at]
+                .iter()
+                .map(|(_, name)| name.clone())
+                .collect();
+            if let Some(job) = look.jobs[at].filter(|job| scrubs(job.name).is_some()) {
+                let stands = Unfinished {
+                    kept_bytes: job.kept_bytes,
+                    paused: job.paused,
+                };
+                let known = one.kept.unfinished;
+                if one.runs && known.is_some() && known != Some(stands) {
+                    one.kept.unfinished = Some(stands);
+                    self.revision += 1;
+                    self.turns += u64::from(known.map(|one| one.paused) != Some(stands.paused));
+                }
+            }
+            let may = idle && look.whole[at] && !one.runs && look.now_s >= one.no_order_before_s;
+            if may && orders.is_empty() {
+                one.give_orders(VolumeId(at as u8), look.now_s, &mut orders);
+            }
+        }
+        orders
+    }
+
+    /// Reports of single blocks were too many to be told.
+    pub fn missed_some(&mut self) {
+        self.volumes
+            .iter_mut()
+            .for_each(|one| one.missed_some = true);
+    }
+
+    /// The engine did not take the orders of the last look.
+    pub fn refused(&mut self) {
+        self.volumes
+            .iter_mut()
+            .for_each(|one| one.continuing &= one.runs);
+    }
+
+    /// Changes when a volume is scrubbed unasked.
+    pub fn set_schedule(&mut self, volume: usize, schedule: Option<Schedule>) {
+        self.volumes[volume].kept.schedule = schedule;
+        self.turn();
+    }
+}
+
+impl VolumeBook {
+    fn mismatches(&self) -> u64 {
+        self.kept.report.as_ref().map_or(0, |one| one.mismatches)
+    }
+
+    /// Mismatches that the scrub which runs now found in earlier processes.
+    #[must_use]
+    pub fn mismatches_before(&self) -> u64 {
+        if self.runs { self.counted_before } else { 0 }
+    }
+
+    /// How much of each member is compared together at this place.
+    fn band_length_bytes(&self, extent_offset_bytes: u64) -> u32 {
+        let left = self
+            .shape
+            .component_bytes
+            .saturating_sub(extent_offset_bytes);
+        left.min(u64::from(self.shape.band_bytes())) as u32
+    }
+
+    fn next_s(&self) -> Option<u64> {
+        let schedule = self.kept.schedule?;
+        let ended_s = self.kept.report.as_ref().and_then(|report| report.ended_s);
+        let since_s = ended_s.unwrap_or(0).max(schedule.since_s);
+        Some(since_s.saturating_add(schedule.every_s))
+    }
+
+    fn give_orders(&mut self, volume: VolumeId, now_s: u64, orders: &mut Vec<Command>) {
+        let repair = self.kept.report.as_ref().is_some_and(|one| one.repair);
+        if let Some(Unfinished { kept_bytes, paused }) = self.kept.unfinished {
+            self.continuing = true;
+            orders.push(Command::ContinueScrub {
+                volume,
+                repair,
+                from_bytes: kept_bytes,
+            });
+            if paused {
+                orders.push(Command::Pause {
+                    volume,
+                    paused: true,
+                });
+            }
+        } else if let Some(schedule) = self.kept.schedule
+            && self.next_s().is_some_and(|next_s| now_s >= next_s)
+        {
+            let repair = schedule.repair;
+            orders.push(Command::Scrub { volume, repair });
+        }
+        if !orders.is_empty() {
+            self.no_order_before_s = now_s + ORDER_AGAIN_AFTER_S;
+        }
+    }
+
+    /// For `status`; nothing where there is nothing to say.
+    #[must_use]
+    pub fn status(&self) -> Option<ScrubStatus> {
+        let Kept {
+            schedule,
+            unfinished,
+            report,
+            ..
+        } = &self.kept;
+        if schedule.is_none() && report.is_none() {
+            return None;
+        }
+        let last = report.as_ref().filter(|report| report.ended_s.is_some());
+        Some(ScrubStatus {
+            every_s: schedule.map(|one| one.every_s),
+            scheduled_repair: schedule.is_some_and(|one| one.repair),
+            next_s: self.next_s().filter(|_| unfinished.is_none()),
+            last_started_s: last.map(|one| one.started_s),
+            last_ended_s: last.and_then(|one| one.ended_s),
+            last_complete: last.is_some_and(|one| one.complete),
+            last_mismatches: last.map_or(0, |one| one.mismatches),
+            last_unrecoverable: last.map_or(0, |one| one.unrecoverable),
+            unfinished_bytes: unfinished.map(|one| one.kept_bytes),
+        })
+    }
+}
+
+/// Whether a job is a scrub, and if so whether it corrects.
+fn scrubs(job: JobName) -> Option<bool> {
+    match job {
+        JobName::Check => Some(false),
+        JobName::Repair => Some(true),
+        JobName::InitialSync | JobName::Resync | JobName::Rebuild | JobName::Replace => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

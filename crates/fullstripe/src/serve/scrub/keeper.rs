@@ -1,0 +1,262 @@
+//! The thread that keeps the book of scrubs: reads it from the drives when the array starts, looks at the
+//! engine's state, gives the orders that are due, and writes the book back.
+//!
+//! Notes are written by plain calls beside the data path, each drive's on a thread of its own: a drive that
+//! hangs keeps that thread, gets no more notes, and holds up nobody. Drives that have failed are left out.
+
+use super::book::Look;
+use super::{NOTES_WITHIN, now_s};
+use crate::serve::runtime::{Shared, lock};
+use crate::serve::snapshot::Snapshot;
+use drives::drive::Drive;
+use engine::control::record::MemberState;
+use engine::units::MemberId;
+use metadata::imsm::notes::{Notes, TEXT_BYTES_MAX, has_room};
+use metadata::imsm::place::{ByteRange, Placement};
+use metadata::imsm::{Mpb, SectorSize};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// How often the engine's state is looked at: a fraction of the shortest period of a schedule.
+const KEEP_EVERY: Duration = Duration::from_millis(200);
+/// How often positions are written down. What is lost with a crash is done again.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+
+/// Starts the keeper.
+///
+/// # Errors
+/// The system starts no more threads.
+pub fn start(shared: Arc<Shared>) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("scrub-keeper".to_owned())
+        .spawn(move || {
+            let mut keeper = Keeper::new(&shared);
+            keeper.load(&shared);
+            while !shared.has_quit() {
+                keeper.keep(&shared);
+                std::thread::sleep(KEEP_EVERY);
+            }
+        })?;
+    Ok(())
+}
+
+/// Calls under way on drives that have not answered, by member.
+type Busy = BTreeMap<u8, Arc<AtomicBool>>;
+
+struct Keeper {
+    container_family: u32,
+    sequence: u64,
+    /// What of the book is on the drives: see its fields of these names.
+    saved_revision: u64,
+    saved_turn: u64,
+    saved_at: Instant,
+    busy: Busy,
+}
+
+impl Keeper {
+    fn new(shared: &Shared) -> Keeper {
+        Keeper {
+            container_family: lock(shared.persister()).mpb().container_family(),
+            sequence: 0,
+            saved_revision: 0,
+            saved_turn: 0,
+            saved_at: Instant::now(),
+            busy: Busy::new(),
+        }
+    }
+
+    /// Takes over the newest notes of this container on any drive.
+    fn load(&mut self, shared: &Shared) {
+        let drives: Vec<(u8, Arc<Drive>)> = (0u8..)
+            .zip(shared.drives())
+            .filter_map(|(at, drive)| Some((at, drive?)))
+            .collect();
+        let found = on_each(&mut self.busy, drives, |drive| newest_on(&drive));
+        let ours = |notes: &Notes| notes.container_family == self.container_family;
+        let newest = found
+            .into_values()
+            .flatten()
+            .filter(ours)
+            .max_by_key(|notes| notes.sequence);
+        if let Some(notes) = newest {
+            self.sequence = notes.sequence;
+            lock(&shared.scrubs.book).load(&notes.text);
+        }
+        shared.scrubs.loaded.store(true, Ordering::Release);
+    }
+
+    /// One look, and what follows from it.
+    fn keep(&mut self, shared: &Shared) {
+        let snapshot = shared.snapshot();
+        if snapshot.number == 0 {
+            return;
+        }
+        let orders = self.look(shared, &snapshot);
+        // A pause follows its scrub and means nothing without it.
+        if orders.iter().any(|order| shared.command(*order).is_err()) {
+            lock(&shared.scrubs.book).refused();
+        }
+        let (revision, turn) = {
+            let book = lock(&shared.scrubs.book);
+            (book.revision, book.turns)
+        };
+        let is_due = turn != self.saved_turn || self.saved_at.elapsed() >= SAVE_EVERY;
+        let volumes = &snapshot.record.volumes;
+        let read_only = volumes.iter().all(|volume| volume.read_only);
+        if revision != self.saved_revision && is_due && !read_only {
+            self.save(shared, &snapshot);
+            self.saved_turn = turn;
+        }
+    }
+
+    fn look(&self, shared: &Shared, snapshot: &Snapshot) -> Vec<engine::control::message::Command> {
+        let status = shared.status();
+        let name = |member: MemberId| {
+            let known = status.members.get(usize::from(member.0));
+            known.map_or(String::new(), |member| member.name.clone())
+        };
+        let slots: Vec<Vec<(Option<MemberId>, String)>> = snapshot
+            .record
+            .volumes
+            .iter()
+            .map(|volume| {
+                let members = volume.slots.iter().map(|slot| slot.member);
+                members
+                    .map(|member| (member, member.map_or(String::new(), name)))
+                    .collect()
+            })
+            .collect();
+        let jobs: Vec<_> = snapshot.volumes.iter().map(|(_, job)| *job).collect();
+        let whole: Vec<bool> = status
+            .volumes
+            .iter()
+            .map(|volume| volume.state == "optimal" && !volume.read_only)
+            .collect();
+        if whole.len() < jobs.len() {
+            return Vec::new();
+        }
+        lock(&shared.scrubs.book).look(&Look {
+            jobs: &jobs,
+            whole: &whole,
+            slots: &slots,
+            now_s: now_s(),
+        })
+    }
+
+    /// Writes the book to every drive that is in use.
+    fn save(&mut self, shared: &Shared, snapshot: &Snapshot) {
+        let (revision, text) = {
+            let book = lock(&shared.scrubs.book);
+            (book.revision, book.text(TEXT_BYTES_MAX))
+        };
+        self.sequence += 1;
+        let notes = Arc::new(Notes {
+            container_family: self.container_family,
+            sequence: self.sequence,
+            text,
+        });
+        let mpb = lock(shared.persister()).mpb().clone();
+        let is_active = |member: u8| {
+            let known = snapshot.record.members.get(usize::from(member));
+            known.is_some_and(|member| member.state == MemberState::Active)
+        };
+        let drives: Vec<(u8, Arc<Drive>)> = (0u8..)
+            .zip(shared.drives())
+            .filter_map(|(at, drive)| Some((at, drive?)))
+            .filter(|(at, drive)| is_active(*at) && place_on(drive, &mpb).is_some())
+            .collect();
+        let count = drives.len();
+        let written = on_each(&mut self.busy, drives, move |drive| {
+            write(&drive, &mpb, &notes)
+        });
+        let all = written.len() == count;
+        self.saved_at = Instant::now();
+        // On one drive they are remembered; on none they are tried again.
+        if written.values().any(|done| *done) || (all && count == 0) {
+            self.saved_revision = revision;
+            shared
+                .scrubs
+                .saved_revision
+                .store(revision, Ordering::Release);
+        }
+    }
+}
+
+fn placement(drive: &Drive) -> Option<(Placement, SectorSize)> {
+    let sector = SectorSize::from_bytes(drive.sector_bytes())?;
+    Some((Placement::new(drive.size_bytes(), sector).ok()?, sector))
+}
+
+/// Where notes go on a drive beside what `mpb` puts there.
+fn place_on(drive: &Drive, mpb: &Mpb) -> Option<([ByteRange; 2], SectorSize)> {
+    let (placement, sector) = placement(drive)?;
+    has_room(&placement, mpb).then(|| (placement.notes(), sector))
+}
+
+/// The newer notes on a drive; none where there are none, or they cannot be read.
+fn newest_on(drive: &Drive) -> Option<Notes> {
+    let (placement, _) = placement(drive)?;
+    let read = |place: ByteRange| {
+        let bytes = drive.read_at(place.offset_bytes, place.length_bytes as usize);
+        Notes::decode(&bytes.ok()?)
+    };
+    let copies = placement.notes().into_iter().filter_map(read);
+    copies.max_by_key(|notes| notes.sequence)
+}
+
+/// Writes notes to a drive, durably; returns whether it has them.
+fn write(drive: &Drive, mpb: &Mpb, notes: &Notes) -> bool {
+    let Some((places, sector)) = place_on(drive, mpb) else {
+        return false;
+    };
+    let place = places[notes.copy()];
+    notes.encode(sector).is_some_and(|bytes| {
+        let written = drive.write_at(place.offset_bytes, &bytes);
+        written.and_then(|()| drive.flush()).is_ok()
+    })
+}
+
+/// Calls `work` on each drive at the same time and returns the answers that came in time. A drive that has
+/// not answered an earlier call is not asked.
+pub(super) fn on_each<T: Send + 'static>(
+    busy: &mut Busy,
+    drives: Vec<(u8, Arc<Drive>)>,
+    work: impl Fn(Arc<Drive>) -> T + Clone + Send + 'static,
+) -> BTreeMap<u8, T> {
+    let (answer, answers) = channel();
+    let mut asked = 0;
+    for (at, drive) in drives {
+        let is_busy = busy.entry(at).or_default().clone();
+        if is_busy.swap(true, Ordering::AcqRel) {
+            continue;
+        }
+        let (answer, work) = (answer.clone(), work.clone());
+        let thread = std::thread::Builder::new().name(format!("notes-{at}"));
+        let started = thread.spawn({
+            let is_busy = is_busy.clone();
+            move || {
+                let result = work(drive);
+                is_busy.store(false, Ordering::Release);
+                let _ = answer.send((at, result));
+            }
+        });
+        match started {
+            Ok(_) => asked += 1,
+            Err(_) => is_busy.store(false, Ordering::Release),
+        }
+    }
+    let deadline = Instant::now() + NOTES_WITHIN;
+    let mut found = BTreeMap::new();
+    while found.len() < asked {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok((at, result)) = answers.recv_timeout(left) else {
+            break;
+        };
+        found.insert(at, result);
+    }
+    found
+}

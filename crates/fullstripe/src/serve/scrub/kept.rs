@@ -1,0 +1,82 @@
+//! What is written down of a volume's scrubs, and what `status` shows of that.
+
+use super::report::Report;
+use engine::layout::{Geometry, Level};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Scrub again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Seconds from the end of one scrub to the beginning of the next.
+    pub every_s: u64,
+    /// Correct what does not match.
+    pub repair: bool,
+    /// When this was ordered; counts as the end of a scrub where there has been none.
+    pub since_s: u64,
+}
+
+/// Where a scrub stands that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// Bytes of each member's extent that are done.
+    pub kept_bytes: u64,
+    /// An operator has paused it.
+    pub paused: bool,
+}
+
+/// What is kept of a volume on the drives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its UUID.
+    pub uuid: String,
+    /// Level, members, chunk, first byte and length on each member: in another shape positions mean nothing.
+    pub shape: [u64; 5],
+    /// When to scrub.
+    pub schedule: Option<Schedule>,
+    /// The scrub that has not ended.
+    pub unfinished: Option<Unfinished>,
+    /// The running scrub, or the last one.
+    pub report: Option<Report>,
+}
+
+/// Scrubs of a volume, as `status` shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScrubStatus {
+    /// Seconds from the end of a scrub to the next one that is begun unasked; absent without a schedule.
+    pub every_s: Option<u64>,
+    /// Whether those correct what does not match.
+    pub scheduled_repair: bool,
+    /// When the next is due, seconds since 1970; it waits until the volume is whole and nothing else runs.
+    pub next_s: Option<u64>,
+    /// When the last scrub began; absent while one is unfinished or where there has been none.
+    pub last_started_s: Option<u64>,
+    /// When it ended.
+    pub last_ended_s: Option<u64>,
+    /// Whether it got to the volume's end.
+    pub last_complete: bool,
+    /// Stripes that did not match.
+    pub last_mismatches: u64,
+    /// Places that could be neither read nor reconstructed.
+    pub last_unrecoverable: u64,
+    /// Bytes of each member that an unfinished scrub has done.
+    pub unfinished_bytes: Option<u64>,
+}
+
+/// The shape of a volume, as [`Kept::shape`] has it.
+#[must_use]
+pub fn shape_key(shape: &Geometry) -> [u64; 5] {
+    let level = match shape.level {
+        Level::Raid0 => 0,
+        Level::Raid1 => 1,
+        Level::Raid5 => 5,
+        Level::Raid10 => 10,
+    };
+    [
+        level,
+        u64::from(shape.members),
+        u64::from(shape.chunk_bytes),
+        shape.start_bytes,
+        shape.component_bytes,
+    ]
+}

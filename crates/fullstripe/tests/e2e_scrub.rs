@@ -1,0 +1,249 @@
+//! Scrubs over more than one process: interrupted and taken up again, on a schedule, and what they report.
+
+mod common;
+
+use common::{Bed, MIB, Server, run};
+use serde_json::Value;
+use std::time::Duration;
+
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// What `scrub data --report --json` says.
+fn report(server: &Server<'_>) -> Value {
+    let said = server.order(&["scrub", "data", "--report", "--json"]);
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn stripes(report: &Value) -> Vec<u64> {
+    let findings = report["findings"].as_array().expect("a list");
+    findings
+        .iter()
+        .filter_map(|one| one["stripe"].as_u64())
+        .collect()
+}
+
+/// An array of three 64 MiB drives whose stripes `rows` do not match.
+fn spoiled(level: u8, members: usize, rows: &[u64]) -> Bed {
+    let bed = Bed::new(members, 64 * MIB);
+    let options = ["--chunk", "64k"];
+    bed.create(
+        "data",
+        level,
+        bed.drives(),
+        if level == 1 { &[] } else { &options },
+    );
+    for &row in rows {
+        bed.scribble(1, row * CHUNK_BYTES + 4096, 100, 0x5A);
+    }
+    bed
+}
+
+#[test]
+fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
+    for (repair, shards, kill) in [(false, "1", true), (true, "2", true), (false, "2", false)] {
+        // The second lies behind every position that can be reached meanwhile.
+        let bed = spoiled(5, 3, &[3, 70, 800]);
+        let serve = |rate| {
+            let start = bed.serve(bed.drives());
+            start.option(&["--shards", shards, "--rate", rate]).start()
+        };
+        let server = serve("3m");
+        let order = ["scrub", "data", "--repair"];
+        server.order(if repair { &order } else { &order[..2] }).ok();
+        let done = |status: &Value| status["volumes"][0]["scrub"]["unfinished_bytes"].as_u64();
+        server.wait_status("on its way", 60, |status| done(status) >= Some(8 * MIB));
+        // Positions are written down every other second.
+        std::thread::sleep(Duration::from_secs(3));
+        if kill {
+            server.kill();
+            bed.wait_released();
+        } else {
+            server.stop();
+        }
+
+        let server = serve("1m");
+        let status = server.wait_status("taken up again", 20, |status| {
+            status["volumes"][0]["job"]["running"] == true
+        });
+        let job = &status["volumes"][0]["job"];
+        assert_eq!(job["kind"], if repair { "repair" } else { "check" });
+        assert!(job["done_bytes"].as_u64() >= Some(8 * MIB), "{status:#}");
+        assert!(job["mismatches"].as_u64() >= Some(2), "{status:#}");
+        // A pause outlasts the process as well.
+        server.order(&["pause", "data"]).ok();
+        std::thread::sleep(Duration::from_secs(1));
+        server.kill();
+        bed.wait_released();
+
+        let server = serve("0");
+        server.wait_status("paused", 20, |status| {
+            status["volumes"][0]["job"]["paused"] == true
+        });
+        server.order(&["resume", "data"]).ok();
+        server.wait_event("job-ended", "finished, 3 stripes did not match", 60);
+        let report = report(&server);
+        assert_eq!(stripes(&report), [3, 70, 800], "{report:#}");
+        assert_eq!(report["continued"], 2);
+        assert_eq!(report["complete"], true);
+        server.order(&["scrub", "data", "--repair", "--wait"]);
+        server.order(&["scrub", "data", "--wait"]).ok();
+        server.stop();
+        // It is over, for every later process too.
+        let server = serve("0");
+        assert_eq!(server.count_events("job-started"), 0);
+        assert_eq!(self::report(&server)["mismatches"], 0);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_scheduled_scrub_comes_again_and_again_in_later_processes_too() {
+    let bed = spoiled(5, 3, &[5]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["scrub", "data", "--every", "1s"]).ok();
+    server.wait_events(
+        "job-ended",
+        "check finished, 1 stripes did not match",
+        2,
+        30,
+    );
+    server.kill();
+    bed.wait_released();
+
+    let server = bed.serve(bed.drives()).start();
+    server.wait_event("job-ended", "check finished", 30);
+    server
+        .order(&["scrub", "data", "--every", "2s", "--repair"])
+        .ok();
+    server.wait_event("job-ended", "repair finished, 1 stripes did not match", 30);
+    server.wait_event("job-ended", "repair finished", 30);
+    // Nothing is compared while something is missing.
+    server.order(&["fail", "2"]).ok();
+    server.wait_status("idle", 20, |status| status["volumes"][0]["job"].is_null());
+    let before = server.count_events("job-started");
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(server.count_events("job-started"), before);
+    let status = server.order(&["status"]).ok();
+    assert!(status.out.contains("scrub: last"), "{status}");
+    assert!(status.out.contains("next is due"), "{status}");
+    server.order(&["scrub", "data", "--every", "off"]).ok();
+    assert!(server.status()["volumes"][0]["scrub"]["every_s"].is_null());
+    server.stop();
+}
+
+#[test]
+fn a_report_names_every_place_and_an_explanation_every_byte() {
+    let bed = spoiled(5, 3, &[2, 7]);
+    let server = bed.serve(bed.drives()).start();
+    server
+        .order(&["scrub", "data", "--report"])
+        .refused("has not been scrubbed");
+    server.order(&["scrub", "data", "--wait"]);
+    let found = report(&server);
+    assert_eq!(stripes(&found), [2, 7]);
+    assert_eq!(found["left_out"], 0);
+    let first = &found["findings"][0];
+    assert_eq!(first["outcome"], "mismatch");
+    assert_eq!(first["lbas"][0]["first"], 512);
+    assert_eq!(first["lbas"][0]["last"], 767);
+    assert_eq!(first["members"].as_array().map(Vec::len), Some(3));
+    assert_eq!(first["members"][1]["member_lba"], 256);
+    let text = server.order(&["scrub", "data", "--report"]);
+    assert!(
+        !text.status.success() && text.out.contains("512-767"),
+        "{text}"
+    );
+
+    let explain = |lba: &str| server.order(&["scrub", "data", "--explain", lba, "--json"]);
+    let said = explain("600");
+    assert!(!said.status.success(), "{said}");
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(found["stripe"], 2);
+    assert_eq!(found["comparisons"][0]["agree"], false);
+    assert_eq!(found["comparisons"][0]["differing"][0]["first"], 4096);
+    assert_eq!(found["comparisons"][0]["differing"][0]["last"], 4195);
+    assert_eq!(found["comparisons"][0]["differing_bytes"], 100);
+    let verdict = found["verdict"].as_str().unwrap_or_default();
+    assert!(verdict.contains("cannot be known"), "{verdict}");
+    let said = explain("0").ok();
+    assert!(said.out.contains("all members agree"), "{said}");
+    explain("99999999").refused("has no LBA 99999999");
+    // Clients are served beside it.
+    let mut client = server.client("data");
+    client.write(600 * 512, &[1; 4096]).expect("a write");
+    explain("600");
+    client.write(600 * 512, &[2; 4096]).expect("a write");
+    server.order(&["fail", "2"]).ok();
+    explain("600").refused("nothing to compare with");
+    server.stop();
+}
+
+#[test]
+fn an_explanation_of_mirrors_names_the_copies_that_differ() {
+    let bed = spoiled(1, 2, &[16]);
+    let server = bed.serve(bed.drives()).start();
+    // Row 16 of 64 KiB is at 1 MiB, and 4 KiB further are wrong bytes.
+    let lba = (MIB / 512).to_string();
+    let said = server.order(&["scrub", "data", "--explain", &lba]);
+    assert!(
+        said.out
+            .contains("slots 0, 1 do not agree: 100 bytes differ"),
+        "{said}"
+    );
+    assert!(
+        said.out.contains("which of them is right cannot be known"),
+        "{said}"
+    );
+    server.stop();
+
+    let bed = spoiled(10, 4, &[9]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["scrub", "data", "--wait"]);
+    let found = report(&server);
+    let members = found["findings"][0]["members"].as_array().expect("a list");
+    let slots: Vec<u64> = members
+        .iter()
+        .filter_map(|one| one["slot"].as_u64())
+        .collect();
+    assert_eq!(slots, [0, 1], "the other pair is well: {found:#}");
+    server.stop();
+}
+
+#[test]
+fn scrubs_and_notes_are_refused_where_they_make_no_sense_and_go_with_the_array() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("data", 0, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    for order in [["--every", "1d"], ["--explain", "0"]] {
+        let words = [&["scrub", "data"], &order[..]].concat();
+        server.order(&words).refused("RAID 0");
+    }
+    server.stop();
+
+    let bed = spoiled(5, 3, &[]);
+    let server = bed.serve(bed.drives()).option(&["--read-only"]).start();
+    server
+        .order(&["scrub", "data", "--every", "1d"])
+        .refused("read-only");
+    server.stop();
+    let server = bed.serve(bed.drives()).start();
+    server
+        .order(&["scrub", "data", "--every", "never"])
+        .refused("is no period");
+    server.order(&["scrub", "data", "--every", "1d"]).ok();
+    server.stop();
+    let marks = |bed: &Bed| {
+        let holds = |path: &std::path::PathBuf| {
+            let bytes = std::fs::read(path).expect("the drive is there");
+            let from = bytes.len() - 2608 * 512;
+            bytes[from..]
+                .windows(16)
+                .any(|word| word == b"fullstripe notes")
+        };
+        bed.drives().iter().filter(|path| holds(path)).count()
+    };
+    assert_eq!(marks(&bed), 3);
+    let mut destroy = bed.fullstripe(&["destroy", "data", "--yes"]);
+    run(destroy.args(bed.drives()), 30).ok();
+    assert_eq!(marks(&bed), 0);
+}
