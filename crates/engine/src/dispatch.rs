@@ -222,7 +222,7 @@ impl Engine {
         };
         match planned {
             Ok(()) => self.start(index),
-            Err(NotEnoughMembers) if self.split_chain(index) => {}
+            Err(NotEnoughMembers) if self.split_chain(index) || self.zero_in_turn(index) => {}
             Err(NotEnoughMembers) if part.kind == PartKind::Background => self.band_failed(index),
             Err(NotEnoughMembers) => {
                 self.release(index);
@@ -255,13 +255,17 @@ impl Engine {
             let part = &self.ranges.parts[at];
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
-            fua_any |= part.kind == PartKind::Write { fua: true };
+            let (data_index, buffer) = match (part.kind, piecewise) {
+                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.zeros),
+                _ => (part.data_index, part.buffer),
+            };
+            fua_any |= part.is_fua();
             if low < high {
                 pieces[count] = Piece {
-                    data_index: part.data_index,
+                    data_index,
                     low_bytes: low,
                     high_bytes: high,
-                    buffer: part.buffer.at(low - part.low),
+                    buffer: buffer.at(low - part.low),
                 };
                 count += 1;
             }

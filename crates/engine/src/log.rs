@@ -343,17 +343,19 @@ impl Engine {
     }
 
     /// A plan that was logged has ended. If a member missed some of it, that is so only once its failure is
-    /// on record: until then it could come back as if it were current.
+    /// on record: until then it could come back as if it were current. If its volume has failed, that will
+    /// never be, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.running[plan].log, NONE);
         if index == NONE {
             return;
         }
         let missed = self.running[plan].missed;
-        if missed.within(self.durable_failed) {
+        if missed.is_empty() {
             self.left_log(index);
         } else {
             self.owing_logs.push((index, missed));
+            self.settle_logs();
         }
     }
 
@@ -365,6 +367,12 @@ impl Engine {
             if missed.within(self.durable_failed) {
                 self.owing_logs.swap_remove(at);
                 self.left_log(index);
+            } else if self.volumes[self.logs[index as usize].unit.volume.0 as usize]
+                .view
+                .failed
+            {
+                self.owing_logs.swap_remove(at);
+                self.logs[index as usize].stage = Stage::Kept;
             } else {
                 at += 1;
             }

@@ -13,7 +13,7 @@ use crate::inflight::{Progress, Work};
 use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
 use crate::plan::{NotEnoughMembers, StepKind};
-use crate::ranges::{BandKey, NONE, Part};
+use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
 use crate::shard::{Engine, Output};
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
@@ -31,6 +31,9 @@ pub(crate) struct Piecewise {
     pub avoid: SlotSet,
     /// Those of them that a scrub has written back.
     healed: SlotSet,
+    /// Of a row that is zeroed chunk by chunk: the data chunk under way, and how many there are.
+    pub chunk: u8,
+    chunks: u8,
 }
 
 impl Piecewise {
@@ -42,6 +45,8 @@ impl Piecewise {
             length_bytes: (end - first_grain).next_power_of_two().max(GRAIN_BYTES),
             avoid: SlotSet(0),
             healed: SlotSet(0),
+            chunk: 0,
+            chunks: 1,
         }
     }
 
@@ -71,6 +76,11 @@ impl Piecewise {
 
     /// Goes on behind the piece; false when that was the last.
     fn step(&mut self) -> bool {
+        self.chunk += 1;
+        if self.chunk < self.chunks {
+            return true;
+        }
+        self.chunk = 0;
         self.low = self.high();
         self.length_bytes = (self.length_bytes * 2).min(self.end.next_power_of_two());
         self.avoid = SlotSet(0);
@@ -129,6 +139,37 @@ impl Engine {
             at = self.ranges.parts[at].next;
         }
         self.plan_again(index);
+        true
+    }
+
+    /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by
+    /// chunk, as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if that is
+    /// not the trouble.
+    pub(crate) fn zero_in_turn(&mut self, index: u32) -> bool {
+        let running = &self.running[index];
+        let volume = &self.volumes[running.volume as usize];
+        let Work::Write { parts } = running.work else {
+            return false;
+        };
+        let PartKind::Zero { discard, .. } = self.ranges.parts[parts].kind else {
+            return false;
+        };
+        if volume.logs.is_empty() {
+            return false;
+        }
+        if discard {
+            self.release(index);
+            self.parts_done(parts, false);
+            return true;
+        }
+        let chunks = volume.shape.data_members();
+        self.running[index].piecewise = Some(Piecewise {
+            chunks,
+            ..Piecewise::new(self.range_of(parts))
+        });
+        if !self.plan_piece(index) {
+            self.finished(index);
+        }
         true
     }
 

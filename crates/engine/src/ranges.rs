@@ -66,6 +66,17 @@ pub(crate) struct Part {
     pub next: u32,
 }
 
+impl Part {
+    /// Whether it has to be durable before it is acknowledged.
+    #[inline]
+    pub fn is_fua(&self) -> bool {
+        matches!(
+            self.kind,
+            PartKind::Write { fua: true } | PartKind::Zero { fua: true, .. }
+        )
+    }
+}
+
 /// A band with work in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {

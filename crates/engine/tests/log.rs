@@ -121,7 +121,7 @@ fn a_drive_lost_in_the_crash_takes_nothing_with_it() {
 
 #[test]
 fn a_degraded_array_survives_crashes_too() {
-    for seed in 0..60 {
+    for seed in 0..120 {
         let shape = shapes()[seed as usize % 4];
         let shards = 1 + (seed / 4 % 3) as u8;
         let mut array = Array::new(logged(shape, 0), shards, 700 + seed, Options::default());

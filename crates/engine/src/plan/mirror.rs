@@ -103,7 +103,8 @@ pub fn zero_chunk(
 /// parity included: the parity of zeros is zero. Rows that follow each other join their steps, unless the
 /// change is logged.
 ///
-/// Fails if a data chunk would not be readable afterwards.
+/// Fails if a data chunk would not be readable afterwards, or could be neither old nor zeros after a crash: an
+/// entry of the log cannot stand for a lost chunk and others together.
 pub fn zero_row(
     plan: &mut Plan,
     shape: &Geometry,
@@ -119,8 +120,8 @@ pub fn zero_row(
         Some(parity) => all.without(parity).0 & !view.writable.0 != 0,
         None => false,
     };
-    if lost_data && !view.in_sync {
-        // The zeros would live in parity alone, and reads do not trust parity here.
+    if lost_data && (!view.in_sync || view.logged) {
+        // The zeros would live in parity alone. Reads do not trust it where it is not in sync.
         return Err(NotEnoughMembers);
     }
     let mut stage = 0;

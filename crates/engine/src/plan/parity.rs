@@ -202,12 +202,7 @@ impl<'a> RowWrite<'a> {
             return Ok(());
         }
         let read = bands.read_somewhere;
-        // Parity is computed in place of something that every band reads, if there is such a slot.
-        let target = if bands.read_everywhere.0 == 0 || bands.read_everywhere.has(self.parity) {
-            self.parity
-        } else {
-            Slot(bands.read_everywhere.0.trailing_zeros() as u8)
-        };
+        let target = self.target(&bands);
         let stages = Stages::new(read.0 != 0, true);
         let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
         self.read_old(plan, stages.read, &bands, &scratch);
@@ -218,6 +213,16 @@ impl<'a> RowWrite<'a> {
         let new = scratch.of(target, 0);
         self.write_parity(plan, stages.write, &bands, new);
         Ok(())
+    }
+
+    /// Parity is computed in place of something that every band reads, if there is such a slot.
+    #[inline]
+    fn target<const BORDERS: usize>(&self, bands: &Bands<BORDERS>) -> Slot {
+        if bands.read_everywhere.0 == 0 || bands.read_everywhere.has(self.parity) {
+            self.parity
+        } else {
+            Slot(bands.read_everywhere.0.trailing_zeros() as u8)
+        }
     }
 
     fn read_old<const BORDERS: usize>(

@@ -2,14 +2,15 @@
 //!
 //! The first is the *partial parity*, the xor of the data chunks that a band leaves alone: it follows from
 //! all that is read, whichever way that is. It is logged before anything is written. The second adds what
-//! is new. A band that covers the whole row has no partial parity. An entry of the log covers neighbouring
+//! is new, in the same place, once the log is durable: the log is written from there, and data and parity of
+//! whole rows are then moved in one pass. A band that covers the whole row has no partial parity. An entry of the log covers neighbouring
 //! chunks; listing what lies between others would give that up if its drive is lost in the same crash, so
 //! such bands are refused and their pieces planned one after another.
 
 use super::{Band, Bands, NotEnoughMembers, Piece, Plan, RowWrite, Shares, Step, StepKind};
 use crate::layout::{Geometry, Location};
 use crate::plan::Range;
-use crate::units::{Buffer, Slot};
+use crate::units::{Buffer, Slot, SlotSet};
 
 impl RowWrite<'_> {
     pub(super) fn plan_logged<const BORDERS: usize>(
@@ -18,40 +19,43 @@ impl RowWrite<'_> {
         pieces: &[Piece],
         bands: &Bands<BORDERS>,
     ) {
-        let scratch = Shares::new(plan, bands.read_somewhere, bands.packed_bytes);
-        let partial = plan.scratch(bands.packed_bytes);
-        let parity = plan.scratch(bands.packed_bytes);
+        let target = self.target(bands);
+        let read = bands.read_somewhere;
+        let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
         self.read_old(plan, 0, bands, &scratch);
         let mut stage = plan.next_stage();
         for band in bands.iter() {
-            if band.reads.0 != 0 {
-                let target = partial.at(band.packed_bytes);
-                let kind = StepKind::Xor { target };
-                plan.push(Step::compute(kind, stage, band.length_bytes()));
-                for slot in band.reads.iter() {
-                    plan.add_source(scratch.of(slot, band.packed_bytes));
-                }
-            }
+            self.sum_up_old(plan, stage, band, (&scratch, target));
         }
         stage = plan.next_stage();
+        let parity = scratch.of(target, 0);
         for band in bands.iter() {
-            self.log(plan, stage, band, partial);
+            self.log(plan, stage, band, parity);
         }
-        for band in bands.iter() {
-            let target = parity.at(band.packed_bytes);
-            let kind = StepKind::Xor { target };
-            plan.push(Step::compute(kind, stage, band.length_bytes()));
-            if band.reads.0 != 0 {
-                plan.add_source(partial.at(band.packed_bytes));
-            }
-            for piece in pieces {
-                if piece.low_bytes <= band.low_bytes && band.high_bytes <= piece.high_bytes {
-                    plan.add_source(piece.buffer.at(band.low_bytes - piece.low_bytes));
-                }
-            }
+        for &band in bands.iter() {
+            let reads = match band.reads {
+                SlotSet(0) => SlotSet(0),
+                _ => SlotSet(0).with(target),
+            };
+            let summed = Band { reads, ..band };
+            self.compute(plan, stage + 1, (&summed, pieces), (&scratch, target));
         }
-        self.write_data::<BORDERS>(plan, stage + 1, pieces);
-        self.write_parity(plan, stage + 1, bands, parity);
+        self.write_data::<BORDERS>(plan, stage + 2, pieces);
+        self.write_parity(plan, stage + 2, bands, parity);
+    }
+
+    /// The partial parity of one band: all that was read, in place of some of it if that is possible.
+    fn sum_up_old(
+        &self,
+        plan: &mut Plan,
+        stage: u8,
+        band: &Band,
+        (scratch, target): (&Shares, Slot),
+    ) {
+        let is_there = band.reads == SlotSet(0).with(target);
+        if band.reads != SlotSet(0) && !is_there {
+            self.compute(plan, stage, (band, &[]), (scratch, target));
+        }
     }
 
     fn log(&self, plan: &mut Plan, stage: u8, band: &Band, partial: Buffer) {
@@ -69,12 +73,6 @@ impl RowWrite<'_> {
         if let Some(partial) = partial {
             plan.add_source(partial);
         }
-    }
-}
-
-impl Band {
-    fn length_bytes(&self) -> u32 {
-        self.high_bytes - self.low_bytes
     }
 }
 
