@@ -39,7 +39,7 @@ bench: ## all comparisons in short, into the tables of docs/performance.md (opti
 bench-gate: ## fail if a request takes over 3 % more instructions than committed (ARGS=--update commits anew)
 	@scripts/bench.sh gate $(ARGS)
 
-bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd shards completion (options in ARGS)
+bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd shards completion log (options in ARGS)
 	@scripts/bench.sh $(ARGS) $*
 
 lint: ## formatting, clippy and the repository's own rules
