@@ -7,6 +7,7 @@ use crate::member::Member;
 use crate::persist::Persister;
 use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
+use engine::control::bad_blocks::{BadBlocks, BadRange};
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
@@ -14,7 +15,7 @@ use engine::layout::{Geometry, Level};
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork, start_mode};
-use metadata::imsm::{Level as ImsmLevel, Mpb, SectorSize, Volume};
+use metadata::imsm::{BadBlockEntry, Level as ImsmLevel, Mpb, SectorSize, Volume};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -253,7 +254,30 @@ fn record_of<M: Member>(
         generation: u64::from(mpb.generation),
         volumes: volumes.collect(),
         members: members.iter().enumerate().map(drive).collect(),
+        bad_blocks: bad_blocks_of(mpb, members),
     }
+}
+
+/// What the bad-block log says of the drives that are here.
+fn bad_blocks_of(mpb: &Mpb, members: &[impl Member]) -> BadBlocks {
+    let rows: Vec<Option<usize>> = members
+        .iter()
+        .map(|member| mpb.disk_index_of(&member.serial()))
+        .collect();
+    let elsewhere = |entry: &&BadBlockEntry| !rows.contains(&Some(usize::from(entry.disk_index)));
+    let mut bad_blocks = BadBlocks::new(mpb.bad_blocks.iter().filter(elsewhere).count());
+    for (member, row) in rows.iter().enumerate() {
+        for sectors in row.map_or(Vec::new(), |row| mpb.bad_ranges(row)) {
+            let range = BadRange {
+                member: MemberId(member as u8),
+                offset_bytes: sectors.start * SECTOR_BYTES,
+                length_bytes: (sectors.end - sectors.start) * SECTOR_BYTES,
+            };
+            let added = bad_blocks.add(range);
+            debug_assert!(added.is_ok(), "ranges need no more entries than are there");
+        }
+    }
+    bad_blocks
 }
 
 fn log_area(mpb: &Mpb, at: usize, sector: SectorSize, mode: &StartMode) -> Option<LogArea> {

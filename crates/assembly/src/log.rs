@@ -10,12 +10,15 @@ use metadata::imsm::log::{
 };
 use metadata::imsm::start::{StartMode, StartOptions, start_mode_without_log};
 use metadata::imsm::{Mpb, SectorSize, WriteHolePolicy};
+use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
 
 /// Drives by any number, such as their slots.
 struct Drives<'a, M> {
     drives: Vec<Option<&'a M>>,
+    /// By the same numbers, where there are any: sectors that hold something else than the volume's data.
+    bad_sectors: Vec<Vec<Range<u64>>>,
     /// Nothing is written: only to see what would be.
     rehearsal: bool,
 }
@@ -32,6 +35,17 @@ impl<M: Member> Members for Drives<'_, M> {
 
     fn read(&mut self, member: usize, sector: u64, bytes: &mut [u8]) -> Result<()> {
         let drive = self.get(member);
+        let end = sector + bytes.len() as u64 / SECTOR_BYTES;
+        let bad = self.bad_sectors.get(member).into_iter().flatten();
+        if bad
+            .into_iter()
+            .any(|bad| bad.start < end && sector < bad.end)
+        {
+            bail!(
+                "{} has recorded bad blocks from sector {sector} to {end}",
+                drive.name()
+            );
+        }
         bytes.copy_from_slice(&drive.read_at(sector * SECTOR_BYTES, bytes.len())?);
         Ok(())
     }
@@ -128,10 +142,15 @@ fn run(
         .filter(|(_, (entry, drive))| !entry.out_of_sync && drive.is_some())
         .map(|(slot, _)| slot)
         .collect();
+    let order = &volume.current_map().order;
     let mut members = Drives {
         drives: here
             .iter()
             .map(|drive| drive.map(|drive| &drives[drive]))
+            .collect(),
+        bad_sectors: order
+            .iter()
+            .map(|entry| mpb.bad_ranges(entry.disk_index as usize))
             .collect(),
         rehearsal,
     };
@@ -161,6 +180,7 @@ pub fn initialise_all(volumes: &[LoggedVolume], drives: &[&impl Member]) -> Resu
     let all: Vec<usize> = (0..drives.len()).collect();
     let mut members = Drives {
         drives: drives.iter().copied().map(Some).collect(),
+        bad_sectors: Vec::new(),
         rehearsal: false,
     };
     for volume in volumes {

@@ -9,6 +9,7 @@
 
 use crate::member::Member;
 use crate::write::record_on;
+use engine::control::bad_blocks::BadRange;
 use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
 use engine::log::LogUnit;
 use engine::units::{MemberId, Slot};
@@ -17,9 +18,15 @@ use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
-use metadata::imsm::{Mpb, RecordIdentity, SectorSize, Serial};
+use metadata::imsm::{Disk, Mpb, RecordIdentity, SectorSize, Serial};
+use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
+
+fn sectors_of(range: &BadRange) -> Range<u64> {
+    // Outwards, although all that is recorded ends where sectors do.
+    range.offset_bytes / SECTOR_BYTES..range.end_bytes().div_ceil(SECTOR_BYTES)
+}
 
 /// What the persister knows of a drive.
 #[derive(Clone, Copy, Debug)]
@@ -137,12 +144,42 @@ impl Persister {
         for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
             self.follow_volume(at, before, now);
         }
+        self.follow_bad_blocks(record);
         self.mpb.generation = record.generation as u32;
         match encode_image(&self.mpb, self.sector) {
             Ok(image) => self.image = image,
             Err(error) => self
                 .problems
                 .push(format!("the metadata cannot be encoded: {error}")),
+        }
+    }
+
+    /// Makes the bad-block log say of the members that are on record what the engine knows of them. Of other
+    /// drives it keeps what it says, but for failed ones: nothing is read from those any more.
+    fn follow_bad_blocks(&mut self, record: &Record) {
+        let mut wanted: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        for (member, drive) in record.members.iter().enumerate() {
+            let row = self.mpb.disk_index_of(&self.drives[member].serial);
+            if let (MemberState::Active, Some(row)) = (drive.state, row) {
+                let ranges = record.bad_blocks.of(MemberId(member as u8)).iter();
+                wanted.push((row, ranges.map(sectors_of).collect()));
+            }
+        }
+        if wanted
+            .iter()
+            .all(|(row, ranges)| self.mpb.bad_ranges(*row) == *ranges)
+        {
+            return;
+        }
+        let disks = &self.mpb.disks;
+        self.mpb.bad_blocks.retain(|entry| {
+            let row = usize::from(entry.disk_index);
+            let is_known = wanted.iter().any(|(known, _)| *known == row);
+            !is_known && !disks.get(row).is_some_and(Disk::is_failed)
+        });
+        for (row, ranges) in wanted {
+            let result = self.mpb.set_bad_ranges(row, &ranges);
+            self.check(result);
         }
     }
 

@@ -29,6 +29,11 @@ impl Engine {
                 offset_bytes,
             } => self.inspect(ticket, volume, offset_bytes),
             Message::Inspected { ticket } => self.inspected(ticket),
+            Message::BadBlocksSettled {
+                token,
+                change,
+                recorded,
+            } => self.bad_blocks_settled(token, change, recorded),
             message => {
                 if let Some(controller) = &mut self.controller {
                     controller.message(message, self.now);
@@ -53,6 +58,7 @@ impl Engine {
             volume.view = view.volumes[at].clone();
             volume.refresh(self.failed, self.durable_failed);
             self.adopt_job(at, view.volumes[at].job);
+            self.volumes[at].note_bad_blocks(view.bad_blocks.members());
             if self.volumes[at].view.stopping {
                 self.refuse_blocked(at);
             } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {
@@ -65,6 +71,7 @@ impl Engine {
             epoch: view.epoch,
         });
         self.view = view;
+        self.watch_members();
         self.settle_held();
     }
 

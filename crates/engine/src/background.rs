@@ -39,7 +39,7 @@ pub(crate) struct JobRunner {
     bands: u64,
     in_flight: u32,
     mismatches: u64,
-    failures: u64,
+    pub failures: u64,
     /// The job cannot go on; the controller will end it.
     aborted: bool,
     /// With a rate: not before this.
@@ -262,7 +262,7 @@ impl Engine {
     }
 
     /// The job that a band's plan belongs to, if it is still the volume's.
-    fn job_of(&self, index: u32) -> Option<JobView> {
+    pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
         let running = &self.running[index];
         let number = self.ranges.parts[running.work.parts()].buffer.0;
         let job = self.volumes[running.volume as usize].job.as_ref()?;
@@ -280,7 +280,7 @@ impl Engine {
     }
 
     /// As [`Engine::job_of`], to be changed.
-    fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
+    pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
         self.volumes[self.running[index].volume as usize]
             .job

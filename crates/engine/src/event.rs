@@ -1,6 +1,7 @@
 //! Typed events: what people and programs outside should hear about. The world prints, counts or
 //! forwards them; the engine never formats text for people.
 
+use crate::control::bad_blocks::BadRange;
 use crate::control::message::Refused;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
@@ -66,7 +67,7 @@ pub enum Event {
         complete: bool,
         /// Stripes that did not match.
         mismatches: u64,
-        /// Stripes that could not be done.
+        /// Stripes that could not be done; for a drive that was filled, blocks of 4 KiB.
         failures: u64,
     },
     /// A stripe's redundancy did not match its data.
@@ -91,6 +92,12 @@ pub enum Event {
         /// Length.
         length_bytes: u32,
     },
+    /// A range of a member is on record as lost: reads of it are errors until it is written.
+    BadBlocksRecorded(BadRange),
+    /// What was on record about a range has been cleared, because it was written.
+    BadBlocksCleared(BadRange),
+    /// The bad-block log has no room for what would have to be recorded of a member.
+    BadBlockLogFull(MemberId),
     /// Data that could neither be read nor reconstructed.
     Unrecoverable {
         /// The volume.

@@ -86,6 +86,7 @@ impl Engine {
             self.failed_since[member.0 as usize] = self.now;
         }
         self.failed.0 |= members.0;
+        self.watch_members();
     }
 
     pub(crate) fn refresh_volumes(&mut self) {
@@ -127,8 +128,7 @@ impl Engine {
             for at in 0..running.states.len() {
                 let state = self.running[index].states[at];
                 let member = MemberId(state.member);
-                // A computation waits for no drive, a log entry for its unit.
-                let waits = state.progress == Progress::Outstanding && state.member != u8::MAX;
+                let waits = state.is_with_drive();
                 if waits && !state.cancelled && (is_late || self.failed.has(member)) {
                     late.insert(member);
                     self.running[index].states[at].cancelled = true;

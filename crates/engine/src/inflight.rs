@@ -51,6 +51,10 @@ impl Work {
 pub(crate) enum Progress {
     Idle,
     Outstanding,
+    /// Written over recorded bad blocks, and its member is being flushed.
+    Flushing,
+    /// Waits for the bad-block log to say what became of its range.
+    Recording,
     Done,
     /// A read that brought nothing, and whether the place on the medium is at fault.
     Failed {
@@ -77,6 +81,12 @@ impl StepState {
         cancelled: false,
         progress: Progress::Idle,
     };
+
+    /// Whether a drive has it: a computation waits for none, a log entry for its unit.
+    pub fn is_with_drive(&self) -> bool {
+        let waits = matches!(self.progress, Progress::Outstanding | Progress::Flushing);
+        waits && self.member != u8::MAX
+    }
 }
 
 /// A plan under way.
@@ -331,26 +341,21 @@ impl Engine {
     fn issue_io(&mut self, index: u32, at: usize) {
         let running = &mut self.running[index];
         let step = running.plan.steps()[at];
-        let is_read = step.kind == StepKind::Read;
         let member = match running.work {
             // The controller flushes drives, not slots.
             Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
             _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
         };
-        let state = &mut running.states[at];
-        let Some(member) = member.filter(|&member| !self.failed.has(member)) else {
-            if is_read {
-                state.progress = Progress::Failed { media: false };
-                running.read_failed = true;
-            } else {
-                // The slot's drive failed after the plan was made.
-                state.progress = Progress::Missed;
-                if let Some(member) = member {
-                    running.missed.insert(member);
-                }
-            }
-            return;
+        let member = match member {
+            Some(member) if !self.watched.has(member) => member,
+            _ => match self.second_look(index, at, member) {
+                Some(member) => member,
+                None => return,
+            },
         };
+        let running = &mut self.running[index];
+        let is_read = step.kind == StepKind::Read;
+        let state = &mut running.states[at];
         state.member = member.0;
         state.progress = Progress::Outstanding;
         running.outstanding += 1;
@@ -402,15 +407,18 @@ impl Engine {
             return self.came_back_late(token);
         }
         let state = &mut running.states[at];
-        if state.progress != Progress::Outstanding {
+        if !matches!(state.progress, Progress::Outstanding | Progress::Flushing) {
             return self.came_back_early(index);
         }
         let member = MemberId(state.member);
         self.in_flight[member.0 as usize] -= 1;
         match result {
-            // What a failed member says, good or bad, does not count any more.
-            Ok(()) if !self.failed.has(member) => state.progress = Progress::Done,
-            Ok(()) => self.step_lost(index, at, false),
+            Ok(()) if !self.watched.has(member) => state.progress = Progress::Done,
+            Ok(()) => {
+                if self.watched_done(index, at) {
+                    return;
+                }
+            }
             Err(error) => {
                 if self.step_error(index, at, error) {
                     return;
@@ -421,7 +429,7 @@ impl Engine {
     }
 
     #[inline]
-    fn answered(&mut self, index: u32) {
+    pub(crate) fn answered(&mut self, index: u32) {
         let running = &mut self.running[index];
         running.outstanding -= 1;
         if running.outstanding == 0 {

@@ -16,7 +16,7 @@
 
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX, LEFTOVERS_MAX, PINS_MAX};
 use crate::plan::Step;
 use crate::pool::Pool;
@@ -206,9 +206,7 @@ impl Engine {
         for at in 0..self.running[index].states.len() {
             let running = &self.running[index];
             let state = running.states[at];
-            let is_theirs = state.progress == Progress::Outstanding
-                && state.member != u8::MAX
-                && members.has(MemberId(state.member));
+            let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
             if !is_theirs {
                 continue;
             }

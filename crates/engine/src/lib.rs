@@ -9,7 +9,7 @@
 //! of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
 //! and locked (`dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
 //! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`, `piecewise`,
-//! `leftover`);
+//! `leftover`; `bad_blocks` for what is on record as unreadable);
 //! at the end the request is answered (`settle`). Background work (`background`) takes the same way.
 //! The controller ([`control`]), on the first shard, owns the metadata record and says what shards may
 //! do. Everything outside is a [`world::World`]; the loop that connects the two is [`shard::Shard`].
@@ -38,7 +38,7 @@
 //!     geometry, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
 //!     then_resync: false, log: None,
 //! };
-//! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume] };
+//! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume], bad_blocks: Default::default() };
 //! let setup = Setup {
 //!     shard: ShardId(0), shards: 1, record, scratch: (Buffer(0), 16 << 20),
 //!     zeros: Buffer(16 << 20), options: Options::default(), claims: Claims::new(),
@@ -66,6 +66,7 @@ extern crate alloc;
 
 mod adopt;
 mod background;
+mod bad_blocks;
 pub mod claims;
 pub mod control;
 mod dispatch;

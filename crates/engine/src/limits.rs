@@ -60,6 +60,11 @@ pub const LOG_ENTRIES_MAX: usize = 148;
 /// Most bytes of partial parity of a unit.
 pub const LOG_PARTIAL_PARITY_BYTES_MAX: u32 = 128 << 10;
 
+/// Most entries of the bad-block log, all members together (the format's, as the next).
+pub const BAD_BLOCK_ENTRIES_MAX: u64 = 254;
+/// Most bytes that one entry covers: 256 sectors.
+pub const BAD_BLOCK_ENTRY_BYTES_MAX: u64 = 256 * 512;
+
 /// A member that has not answered for this long is failed.
 pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
 /// A failed member is given this long to give its I/O back; then nobody waits for it any more.

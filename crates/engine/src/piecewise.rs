@@ -231,6 +231,9 @@ impl Engine {
                 self.start(index);
                 return true;
             }
+            if self.record_loss(index, key, &piecewise) {
+                return true;
+            }
             let goes_on = self.piece_failed(index, key, &piecewise);
             let piecewise = self.running[index].piecewise.as_mut();
             if !goes_on || !piecewise.is_some_and(Piecewise::step) {

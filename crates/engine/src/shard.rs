@@ -71,6 +71,8 @@ pub struct Engine {
     pub(crate) view: Arc<ContainerView>,
     /// Members that this shard will not use any more, whether or not the controller knows.
     pub(crate) failed: MemberSet,
+    /// These, and members with recorded bad blocks; see [`crate::bad_blocks`].
+    pub(crate) watched: MemberSet,
     /// Members whose failure is on record and known to every shard.
     pub(crate) durable_failed: MemberSet,
     pub(crate) volatile: MemberSet,
@@ -168,6 +170,7 @@ impl Engine {
             volumes: volumes.collect(),
             view: view.clone(),
             failed: MemberSet::default(),
+            watched: MemberSet::default(),
             durable_failed: MemberSet::default(),
             volatile: view.volatile,
             failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
@@ -318,6 +321,9 @@ impl Engine {
                         self.outputs
                             .push_back(Output::Send(ShardId(shard), message.clone()));
                     }
+                }
+                crate::control::Output::Send(shard, message) => {
+                    self.outputs.push_back(Output::Send(shard, message));
                 }
                 crate::control::Output::Persist(member) => {
                     self.stats.metadata_writes += 1;

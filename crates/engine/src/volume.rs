@@ -20,6 +20,8 @@ pub(crate) struct Volume {
     pub view: VolumeView,
     /// The view's row state, less members that this shard already knows to have failed.
     base: RowView,
+    /// Every row has that state, and every byte of its members can be trusted.
+    is_uniform: bool,
     pub job: Option<JobRunner>,
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
     /// missed may be acknowledged.
@@ -50,6 +52,7 @@ impl Volume {
             window_shift: (shape.chunk_bytes / window_bytes).trailing_zeros(),
             view,
             base,
+            is_uniform: false,
             job: None,
             unrecorded: MemberSet::default(),
             blocked: Vec::with_capacity(requests_max),
@@ -105,10 +108,16 @@ impl Volume {
         self.base = base;
     }
 
-    /// Whether every row has the same state.
+    /// Takes note of who has recorded bad blocks, and of whether there is a job.
+    pub fn note_bad_blocks(&mut self, members: MemberSet) {
+        let is_bad = |member: &MemberId| members.has(*member);
+        self.is_uniform = self.job.is_none() && !self.view.slots.iter().flatten().any(is_bad);
+    }
+
+    /// Whether every row has the same state, and no member has recorded bad blocks.
     #[inline]
     pub fn uniform(&self) -> Option<&RowView> {
-        if self.job.is_none() {
+        if self.is_uniform {
             Some(&self.base)
         } else {
             None

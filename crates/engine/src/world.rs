@@ -67,7 +67,7 @@ pub trait World {
     fn reap(&mut self, inputs: &mut Vec<Input>);
 
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
-    /// `io.length_bytes` for reads and writes, and it is empty otherwise. The memory stays valid until
+    /// `io.length_bytes` for reads and writes, and it means nothing otherwise. The memory stays valid until
     /// the I/O's [`Input::Done`] has been reaped, also where nobody waits for it any more ([`World::pin`]).
     /// May be held back until [`World::submit`].
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>);

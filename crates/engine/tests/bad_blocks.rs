@@ -330,18 +330,6 @@ fn a_mirror_of_three_is_rebuilt_from_two_with_bad_blocks() {
 }
 
 #[test]
-fn a_rebuild_that_cannot_have_everything_is_given_up() {
-    let shape = geometry(Level::Raid5, 4, 128 << 10, 4);
-    let (mut array, content) = filled(shape, 1, 1, 10);
-    spoil(&array, 0, 3, 17 * GRAIN);
-    array.command(Command::Fail(MemberId(2))).unwrap();
-    assert_eq!(job_end(&mut array, JobName::Rebuild), (false, 0, 1));
-    // What the bad block does not concern is still there.
-    let three_rows = 3 * shape.row_bytes() as usize;
-    check(&mut array, &content[..three_rows]);
-}
-
-#[test]
 fn mirrors_are_resynced_around_bad_blocks() {
     for shape in [
         geometry(Level::Raid1, 2, 64 << 10, 33),

@@ -2,9 +2,11 @@
 
 mod memory;
 
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::Command;
 use engine::event::Event;
 use engine::layout::Level;
+use engine::limits::BAD_BLOCK_ENTRIES_MAX;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
@@ -99,7 +101,9 @@ fn a_rebuild_that_gives_up_leaves_no_lock_behind() {
     };
     for seed in 0..20 {
         let shape = geometry(Level::Raid10, 4, 4 << 10, 32);
-        let mut array = Array::new(record(shape, 1, None), 1, seed, options);
+        let mut full = record(shape, 1, None);
+        full.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        let mut array = Array::new(full, 1, seed, options);
         array.write(0, 0, &[1; 4096]).unwrap();
         let bad = shape.start_bytes + 10 * 4096;
         array.shared.borrow_mut().disks[0]

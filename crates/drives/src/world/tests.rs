@@ -43,6 +43,7 @@ fn record(generation: u64) -> Record {
         generation,
         members: Vec::new(),
         volumes: Vec::new(),
+        bad_blocks: engine::control::bad_blocks::BadBlocks::default(),
     }
 }
 

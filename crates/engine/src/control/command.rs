@@ -133,6 +133,8 @@ impl Controller {
         while self.record.members.len() <= at {
             self.record.members.push(MemberRecord::ABSENT);
         }
+        // What its number was on record for before was another drive.
+        self.record.bad_blocks.forget(member);
         self.record.members[at] = MemberRecord {
             state: MemberState::Spare,
             size_bytes,

@@ -2,10 +2,13 @@
 //! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can
 //! delay and reorder it.
 
+use super::bad_blocks::BadRange;
 use super::record::{ContainerView, MemberSet};
+use super::recording::BadBlockChange;
 use crate::policy::ErrorClass;
 use crate::request::{Failure, Operation};
 use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet, VolumeId};
+use crate::world::Token;
 use alloc::sync::Arc;
 
 /// A piece of a request on its way to the shard that owns its row.
@@ -197,6 +200,27 @@ pub enum Message {
         ticket: u32,
         /// Members whose flush failed.
         failed: MemberSet,
+    },
+    /// Shard to controller: the bad-block log has to change; the step waits for
+    /// [`Message::BadBlocksSettled`].
+    BadBlocks {
+        /// Which shard.
+        shard: ShardId,
+        /// The step.
+        token: Token,
+        /// What it is about.
+        range: BadRange,
+        /// What became of that.
+        change: BadBlockChange,
+    },
+    /// Controller to shard: the change is on record and known to every shard, or cannot be.
+    BadBlocksSettled {
+        /// The step.
+        token: Token,
+        /// What was wanted.
+        change: BadBlockChange,
+        /// Whether that was done.
+        recorded: bool,
     },
     /// Controller to all: the new view.
     View(Arc<ContainerView>),

@@ -8,6 +8,7 @@
 //! conditions: a volume may be written to when the version that says dirty is durable; a failed member
 //! may be forgotten about when the version with its mark is durable and the epoch without it confirmed.
 
+pub mod bad_blocks;
 pub mod command;
 pub mod failure;
 mod job_ends;
@@ -15,6 +16,7 @@ pub mod jobs;
 pub mod marks;
 pub mod message;
 pub mod record;
+pub mod recording;
 mod replace;
 mod spares;
 pub mod update;
@@ -23,7 +25,7 @@ use crate::event::Event;
 use crate::layout::Level;
 use crate::plan::RowView;
 use crate::shard::Options;
-use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -41,6 +43,8 @@ use update::Updater;
 pub(crate) enum Output {
     /// Tell every shard.
     Broadcast(Message),
+    /// Tell one shard.
+    Send(ShardId, Message),
     /// Write the record to this member.
     Persist(MemberId),
     /// Flush these members, answer with [`Message::Flushed`].
@@ -87,6 +91,7 @@ pub struct Controller {
     switch: Option<replace::Switch>,
     /// The drive that it has replaced, until nobody reads from it.
     leaving: Option<replace::Leaving>,
+    recording: recording::Recording,
     flush: Option<(u32, FlushPurpose)>,
     next_ticket: u32,
     options: Options,
@@ -126,6 +131,7 @@ impl Controller {
             failures: Vec::new(),
             failed,
             announced: failed,
+            recording: recording::Recording::default(),
             flush: None,
             next_ticket: 0,
             options,
@@ -254,6 +260,12 @@ impl Controller {
                     self.jobs.given_up(shard, volume, job);
                 }
             }
+            Message::BadBlocks {
+                shard,
+                token,
+                range,
+                change,
+            } => self.bad_blocks_changed(shard, token, range, change),
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {
                 let result = self.command(command);
@@ -266,6 +278,7 @@ impl Controller {
             | Message::View(_)
             | Message::Inspect { .. }
             | Message::Inspected { .. }
+            | Message::BadBlocksSettled { .. }
             | Message::FailureDurable(_) => {}
         }
     }
@@ -284,6 +297,7 @@ impl Controller {
         self.run_failures();
         self.run_marks();
         self.run_jobs();
+        self.run_recording();
         self.run_stop();
         if self.stale_view {
             self.publish();
@@ -400,6 +414,7 @@ impl Controller {
             volumes,
             failed: self.failed,
             volatile,
+            bad_blocks: self.record.bad_blocks.clone(),
         }
     }
 

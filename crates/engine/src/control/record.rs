@@ -4,6 +4,7 @@
 //! format on disk (IMSM). [`ContainerView`] is the other side: what the shards may do right now. A view
 //! never promises more than the durable record can keep.
 
+use super::bad_blocks::BadBlocks;
 use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::units::{MemberId, Slot, SlotSet};
@@ -194,6 +195,8 @@ pub struct Record {
     pub members: Vec<MemberRecord>,
     /// By [`crate::units::VolumeId`].
     pub volumes: Vec<VolumeRecord>,
+    /// Ranges of members whose content is lost.
+    pub bad_blocks: BadBlocks,
 }
 
 impl Record {
@@ -271,4 +274,6 @@ pub struct ContainerView {
     pub failed: MemberSet,
     /// Drives that need a flush for durability.
     pub volatile: MemberSet,
+    /// Ranges of members that must not be read.
+    pub bad_blocks: BadBlocks,
 }

@@ -138,6 +138,7 @@ mod tests {
             generation: 7,
             members: Vec::new(),
             volumes: Vec::new(),
+            bad_blocks: Default::default(),
         }
     }
 

@@ -2,10 +2,12 @@
 
 use crate::memory::{Array, geometry, record};
 use crate::shared::{by_hand, check, fill, two_volumes};
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::{Command, Refused};
 use engine::control::record::MemberState;
 use engine::event::{Event, JobName};
 use engine::layout::Level;
+use engine::limits::BAD_BLOCK_ENTRIES_MAX;
 use engine::shard::Options;
 use engine::units::{MemberId, VolumeId};
 
@@ -80,9 +82,11 @@ fn a_rebuild_waits_for_nothing_when_its_drives_are_scrubbed() {
 }
 
 #[test]
-fn a_rebuild_that_meets_an_unreadable_block_uses_up_one_spare_only() {
+fn a_rebuild_that_cannot_record_an_unreadable_block_uses_up_one_spare_only() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 12);
-    let mut array = Array::new(record(shape, 2, None), 1, 5, Options::default());
+    let mut full = record(shape, 2, None);
+    full.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+    let mut array = Array::new(full, 1, 5, Options::default());
     let content = fill(&mut array, 0, 9);
     let from = shape.member_offset_bytes(7, 0);
     array.shared.borrow_mut().disks[0]

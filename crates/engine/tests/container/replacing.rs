@@ -2,10 +2,12 @@
 
 use crate::memory::{Array, geometry, record};
 use crate::shared::{by_hand, check, fill, two_volumes};
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::{Command, Refused};
 use engine::control::record::{MemberState, VolumeRecord};
 use engine::event::{Event, JobName};
 use engine::layout::Level;
+use engine::limits::BAD_BLOCK_ENTRIES_MAX;
 use engine::request::Operation;
 use engine::units::{MemberId, Slot, VolumeId};
 
@@ -170,10 +172,12 @@ fn a_flush_reaches_the_drive_that_is_being_filled() {
 
 #[test]
 fn a_replacement_that_fails_in_one_volume_is_given_up_in_both() {
-    // Whether the new drive vanishes, or a block of the second volume cannot be read and not be made up.
+    // Whether the new drive vanishes, or a block of the second volume cannot be read, made up, or recorded.
     for vanishes in [true, false] {
         let second = if vanishes { Level::Raid5 } else { Level::Raid0 };
-        let mut array = Array::new(two_volumes(Level::Raid5, second), 2, 3, by_hand());
+        let mut record = two_volumes(Level::Raid5, second);
+        record.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        let mut array = Array::new(record, 2, 3, by_hand());
         let (mut one, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
         if !vanishes {
             let volume = wanted(&array).volumes[1].geometry;

@@ -6,6 +6,7 @@ pub mod client;
 pub mod crash;
 
 use engine::claims::Claims;
+use engine::control::bad_blocks::{BadBlocks, BadRange};
 use engine::control::message::{Command, Message};
 use engine::control::record::{
     MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
@@ -111,6 +112,8 @@ pub struct Shared {
     pub hold_persists: bool,
     /// Checkpoints that were recorded while data below them was not flushed.
     pub early_checkpoints: usize,
+    /// Bad blocks that a record knew no more while what was written over them was not flushed.
+    pub early_clears: usize,
     held_persists: Vec<(ShardId, Input)>,
     pub shape: Geometry,
     /// By slot: the ranges on members that the last unit of its log is about.
@@ -131,6 +134,22 @@ pub struct Flight {
 }
 
 impl Shared {
+    /// Ranges that the record last persisted to a drive calls bad, `record` does not, and that hold something
+    /// unflushed.
+    fn early_clears(&self, carrier: MemberId, record: &Record) -> usize {
+        let before = self.disks[carrier.0 as usize].record.as_ref();
+        let ranges = before.map_or(&[][..], |before| before.bad_blocks.ranges());
+        let is_early = |range: &&BadRange| {
+            let (member, low, high) = (range.member, range.offset_bytes, range.end_bytes());
+            let cleared = |&(from, to): &(u64, u64)| {
+                let (from, to) = (from.max(low), to.min(high));
+                from < to && !record.bad_blocks.touch(member, from, to - from)
+            };
+            self.disks[member.0 as usize].unflushed.iter().any(cleared)
+        };
+        ranges.iter().filter(is_early).count()
+    }
+
     /// Checks that what the log's unit before was about is durable.
     fn follow_log(&mut self, unit: &LogUnit) {
         let shape = self.shape;
@@ -427,6 +446,8 @@ impl World for MemoryWorld {
         let mut shared = self.shared.borrow_mut();
         let early = shared.early_checkpoints(record);
         shared.early_checkpoints += early;
+        let early = shared.early_clears(member, record);
+        shared.early_clears += early;
         let disk = &mut shared.disks[member.0 as usize];
         let gone = disk.gone;
         let result = if gone {
@@ -522,6 +543,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
         generation: 1,
         members,
         volumes: vec![volume],
+        bad_blocks: BadBlocks::default(),
     }
 }
 
@@ -566,6 +588,7 @@ impl Array {
             persists: Vec::new(),
             hold_persists: false,
             early_checkpoints: 0,
+            early_clears: 0,
             held_persists: Vec::new(),
             shape,
             logged: vec![Vec::new(); shape.members as usize],

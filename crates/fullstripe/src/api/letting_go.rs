@@ -51,6 +51,8 @@ mod tests {
             size_bytes: 0,
             state: (*state).to_owned(),
             io_path: "ring".to_owned(),
+            bad_blocks: Vec::new(),
+            bad_block_bytes: 0,
         };
         Status {
             members: (0..).zip(states).map(member).collect(),

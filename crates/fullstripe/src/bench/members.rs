@@ -11,6 +11,7 @@ use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Target};
 use drives::world::{Encoder, LogEncoder};
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
 };
@@ -132,6 +133,7 @@ impl Members {
             generation: 1,
             members: self.drives.iter().map(member).collect(),
             volumes: vec![volume],
+            bad_blocks: BadBlocks::default(),
         }
     }
 

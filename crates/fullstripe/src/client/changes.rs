@@ -1,6 +1,7 @@
 //! What has changed between two looks at a status, a line each: for logs and pipes, where a panel
 //! cannot be drawn over.
 
+use super::panel::member_state;
 use crate::serve::status::Status;
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ fn facts(status: &Status) -> BTreeMap<String, String> {
     for member in &status.members {
         facts.insert(
             format!("drive {} ({})", member.id, member.name),
-            member.state.clone(),
+            member_state(member),
         );
     }
     facts

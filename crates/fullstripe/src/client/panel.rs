@@ -56,8 +56,16 @@ fn drive_row(member: &MemberStatus) -> Vec<String> {
         member.name.clone(),
         member.serial.clone(),
         size(member.size_bytes),
-        member.state.clone(),
+        member_state(member),
     ]
+}
+
+/// Its state, and how much of it is on record as lost.
+pub(super) fn member_state(member: &MemberStatus) -> String {
+    match member.bad_block_bytes {
+        0 => member.state.clone(),
+        bytes => format!("{}, {} of bad blocks", member.state, size(bytes)),
+    }
 }
 
 fn volume_text(status: &Status, volume: &VolumeStatus) -> String {

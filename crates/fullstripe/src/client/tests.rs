@@ -15,6 +15,8 @@ fn member(id: u8, state: &str) -> MemberStatus {
         size_bytes: 2_000_398_934_016,
         state: state.to_owned(),
         io_path: "ring".to_owned(),
+        bad_blocks: Vec::new(),
+        bad_block_bytes: 0,
     }
 }
 

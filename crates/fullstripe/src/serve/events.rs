@@ -2,6 +2,7 @@
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
+use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
 use engine::event::Event;
 use engine::policy::ErrorClass;
@@ -98,6 +99,23 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         }
         Event::Answered { .. } | Event::Inspectable { .. } | Event::InspectionEnded { .. } => {
             return None;
+        }
+        Event::BadBlocksRecorded(range) => {
+            let text = "cannot be filled, and are on record as lost; reads of them are errors";
+            told.set_range("bad-blocks-recorded", &range, text, names);
+            told.warning = true;
+        }
+        Event::BadBlocksCleared(range) => {
+            let text = "have been written, and are not on record as bad any more";
+            told.set_range("bad-blocks-cleared", &range, text, names);
+        }
+        Event::BadBlockLogFull(member) => {
+            let name = names.member(member);
+            let text = format!(
+                "{name}: the bad-block log has no room for what has to be recorded; write over, or replace drives with, blocks that `status` lists"
+            );
+            told.set("bad-block-log-full", text, true);
+            told.member = Some(name);
         }
         Event::Stopped => told.set(
             "stopped",
@@ -244,6 +262,17 @@ impl Told {
             text: String::new(),
             warning: false,
         }
+    }
+
+    fn set_range(&mut self, kind: &str, range: &BadRange, text: &str, names: &Names<'_>) {
+        let name = names.member(range.member);
+        let (sector, bytes) = (range.offset_bytes / 512, range.length_bytes);
+        self.set(
+            kind,
+            format!("{name}: {bytes} bytes at sector {sector} {text}"),
+            false,
+        );
+        self.member = Some(name);
     }
 
     fn set(&mut self, kind: &str, text: String, warning: bool) {

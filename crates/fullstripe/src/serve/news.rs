@@ -30,7 +30,11 @@ impl News {
         matches!(
             self,
             News::Engine(
-                Event::Mismatch { .. } | Event::ReadRepaired { .. } | Event::Unrecoverable { .. }
+                Event::Mismatch { .. }
+                    | Event::ReadRepaired { .. }
+                    | Event::Unrecoverable { .. }
+                    | Event::BadBlocksRecorded(_)
+                    | Event::BadBlocksCleared(_)
             )
         )
     }

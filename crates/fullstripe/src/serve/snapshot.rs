@@ -32,6 +32,7 @@ impl Snapshot {
         record
             .members
             .reserve(engine::limits::CONTAINER_MEMBERS_MAX);
+        record.bad_blocks.reserve_all();
         Snapshot {
             number: 0,
             now: Nanos(0),
@@ -49,6 +50,7 @@ impl Snapshot {
         let from = controller.wanted();
         self.record.generation = from.generation;
         self.record.members.clone_from(&from.members);
+        self.record.bad_blocks.copy_from(&from.bad_blocks);
         // The number of volumes and of their slots never changes.
         for (into, from) in self.record.volumes.iter_mut().zip(&from.volumes) {
             let mut slots = std::mem::take(&mut into.slots);

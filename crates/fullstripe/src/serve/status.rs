@@ -5,6 +5,7 @@ use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
+use engine::control::bad_blocks::BadRange;
 use engine::control::record::{MemberState, Record, SlotRecord, SyncKind};
 use engine::event::JobName;
 use engine::layout::Level;
@@ -60,6 +61,22 @@ pub struct MemberStatus {
     /// How its I/O reaches the kernel: `ring`, `inline` (on the data thread) or `helpers` (on threads of
     /// its own).
     pub io_path: String,
+    /// Ranges of it that are on record as lost: reads of them are answered from other drives, or are errors,
+    /// until they are written.
+    #[serde(default)]
+    pub bad_blocks: Vec<BadBlocks>,
+    /// Bytes of these together.
+    #[serde(default)]
+    pub bad_block_bytes: u64,
+}
+
+/// A range of a drive.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct BadBlocks {
+    /// First byte on the drive.
+    pub offset_bytes: u64,
+    /// Length.
+    pub length_bytes: u64,
 }
 
 /// A volume.
@@ -204,6 +221,13 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
 fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
     let member =
         |(id, (member, drive)): (usize, (&engine::control::record::MemberRecord, &DriveName))| {
+            let range = |range: &BadRange| BadBlocks {
+                offset_bytes: range.offset_bytes,
+                length_bytes: range.length_bytes,
+            };
+            let is_used = matches!(member.state, MemberState::Spare | MemberState::Active);
+            let bad_blocks = record.bad_blocks.of(MemberId(id as u8)).iter();
+            let bad_blocks: Vec<_> = bad_blocks.filter(|_| is_used).map(range).collect();
             MemberStatus {
                 id: id as u8,
                 name: drive.name.clone(),
@@ -217,6 +241,8 @@ fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
                 }
                 .to_owned(),
                 io_path: drive.io_path.to_string(),
+                bad_block_bytes: bad_blocks.iter().map(|range| range.length_bytes).sum(),
+                bad_blocks,
             }
         };
     record

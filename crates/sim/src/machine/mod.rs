@@ -303,6 +303,8 @@ fn name_of(message: &Message) -> &'static str {
         Message::EpochConfirmed { .. } => "epoch confirmed",
         Message::Progress { .. } => "progress",
         Message::Flushed { .. } => "flushed",
+        Message::BadBlocks { .. } => "bad blocks",
+        Message::BadBlocksSettled { .. } => "bad blocks settled",
         Message::View(_) => "view",
         Message::FailureDurable(_) => "failure durable",
         Message::Command { .. } => "command",

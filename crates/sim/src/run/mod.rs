@@ -106,6 +106,8 @@ pub struct Counts {
     pub lives: u64,
     /// Write-hole logs replayed at their starts.
     pub replays: u64,
+    /// Times that a rebuild put a block it could not have into the bad-block log.
+    pub blocks_recorded: u64,
     /// Entries of the event log.
     pub happenings: u64,
     /// Virtual time.
@@ -121,6 +123,7 @@ impl Counts {
         self.faults_skipped += other.faults_skipped;
         self.lives += other.lives;
         self.replays += other.replays;
+        self.blocks_recorded += other.blocks_recorded;
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;
     }
@@ -344,7 +347,13 @@ impl<'a> Run<'a> {
             Event::Stopped => self.stopped = true,
             // `Unrecoverable` alone says little: a scrub whose member fails says so of rows that are well.
             // Requests that fail, and what is there in the end, are judged for themselves.
-            Event::Mismatch { .. } | Event::VolumeFailed(_)
+            Event::BadBlocksRecorded(_) if self.history.mode == Mode::Beyond => {
+                self.counts.blocks_recorded += 1;
+            }
+            Event::Mismatch { .. }
+            | Event::VolumeFailed(_)
+            | Event::BadBlocksRecorded(_)
+            | Event::BadBlockLogFull(_)
                 if self.history.mode != Mode::Beyond =>
             {
                 return Err(Failure::Unsound(format!("the engine says {event:?}")));

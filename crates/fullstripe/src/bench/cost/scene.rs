@@ -7,6 +7,7 @@ use super::world::{self, Asks, COMPONENT_BYTES, Client, CostWorld, Shared};
 use crate::bench::outcome::Counters;
 use anyhow::{Context, Result, bail, ensure};
 use engine::claims::Claims;
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::{Command, Message};
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
@@ -171,6 +172,7 @@ impl Scene {
             generation: 1,
             members: (0..self.members).map(member).collect(),
             volumes: vec![volume],
+            bad_blocks: BadBlocks::default(),
         }
     }
 

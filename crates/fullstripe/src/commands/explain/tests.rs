@@ -3,6 +3,7 @@
 
 use super::cut::{Asked, Background, State, plans};
 use engine::claims::Claims;
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
@@ -56,6 +57,7 @@ fn record(shape: Geometry, state: &State) -> Record {
     };
     Record {
         generation: 1,
+        bad_blocks: BadBlocks::default(),
         members: vec![member; usize::from(shape.members)],
         volumes: vec![VolumeRecord {
             geometry: shape,

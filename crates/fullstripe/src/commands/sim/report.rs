@@ -45,6 +45,8 @@ struct ReportCounts {
     lives: u64,
     /// Write-hole logs replayed at their starts.
     replays: u64,
+    /// Blocks that rebuilds could not have and put on record.
+    blocks_recorded: u64,
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
@@ -59,6 +61,7 @@ impl From<Counts> for ReportCounts {
             faults_skipped: counts.faults_skipped,
             lives: counts.lives,
             replays: counts.replays,
+            blocks_recorded: counts.blocks_recorded,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
         }

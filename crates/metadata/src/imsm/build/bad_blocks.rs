@@ -27,7 +27,7 @@ impl Mpb {
         sectors: u64,
     ) -> Result<(), BuildError> {
         let added = self.bad_block_range(disk_index, start_sector, sectors)?;
-        let mut ranges = self.bad_ranges(disk_index);
+        let mut ranges = self.logged_ranges(disk_index);
         ranges.push(added);
         self.replace_bad_ranges(disk_index, ranges)
     }
@@ -45,20 +45,36 @@ impl Mpb {
     ) -> Result<(), BuildError> {
         let removed = self.bad_block_range(disk_index, start_sector, sectors)?;
         let mut ranges = Vec::new();
-        for range in self.bad_ranges(disk_index) {
+        for range in self.logged_ranges(disk_index) {
             ranges.push(range.start..range.end.min(removed.start));
             ranges.push(range.start.max(removed.end)..range.end);
         }
         self.replace_bad_ranges(disk_index, ranges)
     }
 
-    /// Whether any of these sectors of the drive in row `disk_index` is in the log.
+    /// The sectors of the drive in row `disk_index` that are in the log: ascending ranges that do not touch.
     #[must_use]
-    pub fn has_bad_block(&self, disk_index: usize, start_sector: u64, sectors: u64) -> bool {
-        let end = start_sector.saturating_add(sectors);
-        self.bad_ranges(disk_index)
+    pub fn bad_ranges(&self, disk_index: usize) -> Vec<Range<u64>> {
+        merged(self.logged_ranges(disk_index))
+    }
+
+    /// Makes the log say that of the drive in row `disk_index` these sectors are bad, and no others.
+    ///
+    /// # Errors
+    /// As [`Mpb::add_bad_blocks`].
+    pub fn set_bad_ranges(
+        &mut self,
+        disk_index: usize,
+        ranges: &[Range<u64>],
+    ) -> Result<(), BuildError> {
+        let ranges = ranges
             .iter()
-            .any(|range| range.start < end && start_sector < range.end)
+            .map(|range| {
+                let sectors = range.end.saturating_sub(range.start);
+                self.bad_block_range(disk_index, range.start, sectors)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.replace_bad_ranges(disk_index, ranges)
     }
 
     fn bad_block_range(
@@ -83,7 +99,7 @@ impl Mpb {
         }
     }
 
-    fn bad_ranges(&self, disk_index: usize) -> Vec<Range<u64>> {
+    fn logged_ranges(&self, disk_index: usize) -> Vec<Range<u64>> {
         self.bad_blocks
             .iter()
             .filter(|entry| usize::from(entry.disk_index) == disk_index)
@@ -96,17 +112,9 @@ impl Mpb {
     fn replace_bad_ranges(
         &mut self,
         disk_index: usize,
-        mut ranges: Vec<Range<u64>>,
+        ranges: Vec<Range<u64>>,
     ) -> Result<(), BuildError> {
-        ranges.retain(|range| range.start < range.end);
-        ranges.sort_by_key(|range| range.start);
-        let mut merged: Vec<Range<u64>> = Vec::new();
-        for range in ranges {
-            match merged.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => merged.push(range),
-            }
-        }
+        let merged = merged(ranges);
         let others = self
             .bad_blocks
             .iter()
@@ -137,4 +145,18 @@ impl Mpb {
         self.bad_blocks.sort_unstable();
         Ok(())
     }
+}
+
+/// The same sectors as ascending ranges that do not touch.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
 }

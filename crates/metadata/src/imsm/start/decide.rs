@@ -71,7 +71,6 @@ fn decide(
     let level = require_understood(mpb, index, volume)?;
     let slots = Slots::of(mpb, volume, present);
     require_members(volume, level, &slots, options)?;
-    require_whole_members(mpb, volume, &slots)?;
     let progress = Progress::of(volume);
     let lost_slots = slots.lost();
     let (replay, switch_policy) = match level {
@@ -214,23 +213,6 @@ fn require_members(
     Ok(())
 }
 
-/// Question 4: no member whose bad block log names sectors of the volume. What a read of them returns is not
-/// the volume's data, whether the drive reports an error there or not.
-fn require_whole_members(mpb: &Mpb, volume: &Volume, slots: &Slots) -> Result<(), Refused> {
-    let extent = volume.extent();
-    let order = &volume.current_map().order;
-    let has_bad_blocks = |slot: &usize| {
-        let row = order[*slot].disk_index as usize;
-        mpb.has_bad_block(row, extent.start, extent.sectors())
-    };
-    let used = slots.which(|slot| matches!(slot, Slot::InSync | Slot::Rebuilding));
-    let bad: Vec<usize> = used.into_iter().filter(has_bad_blocks).collect();
-    if bad.is_empty() {
-        return Ok(());
-    }
-    Err((RefusedReason::BadBlocks { slots: bad }, None))
-}
-
 /// What the record says is in progress or was never done.
 enum Progress {
     Done,
@@ -256,7 +238,7 @@ impl Progress {
     }
 }
 
-/// Question 5, for a RAID 5 of which a slot is not in sync. A log that is replayed settles what a crash
+/// Question 4, for a RAID 5 of which a slot is not in sync. A log that is replayed settles what a crash
 /// interrupted, but neither what a repair has not reached nor parity that was never computed, and then
 /// nothing is written, the replay's parity included.
 fn require_valid_parity(
@@ -284,7 +266,7 @@ fn require_valid_parity(
     Ok(())
 }
 
-/// Question 6: whether there is a log, and to which policy to switch; or why nothing may be written.
+/// Question 5: whether there is a log, and to which policy to switch; or why nothing may be written.
 fn check_policy(
     mpb: &Mpb,
     index: usize,
@@ -312,7 +294,7 @@ fn check_policy(
     }
 }
 
-/// Question 7. A dirty volume starts over at sector 0, whatever its checkpoint says: writes may
+/// Question 6. A dirty volume starts over at sector 0, whatever its checkpoint says: writes may
 /// have been interrupted anywhere. If its log is replayed, and nothing was in progress, that is all.
 fn required_sync(
     volume: &Volume,

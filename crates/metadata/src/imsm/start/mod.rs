@@ -6,14 +6,16 @@
 //! 1. Does the record use features that are not supported, and do its maps make sense?
 //! 2. Is the volume being reshaped? Its data lies in two layouts then; not started.
 //! 3. Are enough members here? A member that is missing without a failed mark needs a decision.
-//! 4. Does the bad block log list sectors of its members? They do not hold its data; not started.
-//! 5. Can data be reconstructed from what is here? A RAID 5 that lacks a member **and** has parity
+//! 4. Can data be reconstructed from what is here? A RAID 5 that lacks a member **and** has parity
 //!    that may be outdated (dirty, an unfinished repair) or was never computed (unfinished initial
 //!    synchronisation) returns wrong bytes for the missing member; md starts some of these. A write-hole
 //!    log that is replayed answers for what a crash interrupted.
-//! 6. Is a write-hole log or bitmap in use that we do not maintain? The volume is switched to a policy
+//! 5. Is a write-hole log or bitmap in use that we do not maintain? The volume is switched to a policy
 //!    that we do maintain before its first write.
-//! 7. What has to be synchronised, and from where?
+//! 6. What has to be synchronised, and from where?
+//!
+//! Sectors in the bad block log are no reason to refuse: whoever reads members treats them as unreadable
+//! ([`Mpb::bad_ranges`](crate::imsm::Mpb::bad_ranges)).
 
 mod decide;
 mod reasons;

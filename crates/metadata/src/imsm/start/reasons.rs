@@ -58,11 +58,6 @@ pub enum RefusedReason {
     },
     /// It is recorded as failed.
     RecordedAsFailed,
-    /// The bad block log lists sectors of its members: what lies there is not its data.
-    BadBlocks {
-        /// Slots of these members.
-        slots: Vec<usize>,
-    },
     /// Members are missing that nobody marked failed.
     MissingMembers {
         /// Their slots.
@@ -95,14 +90,6 @@ impl fmt::Display for RefusedReason {
                 list(out, lost_slots)
             }
             Self::RecordedAsFailed => out.write_str("it is recorded as failed"),
-            Self::BadBlocks { slots } => {
-                out.write_str("the bad block log says that sectors of slot ")?;
-                list(out, slots)?;
-                out.write_str(
-                    " do not hold its data, and they cannot be kept apart yet; Linux md can, and can \
-                     repair them",
-                )
-            }
             Self::MissingMembers { slots } => {
                 out.write_str("members are missing that were not marked failed: slot ")?;
                 list(out, slots)?;

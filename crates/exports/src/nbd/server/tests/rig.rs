@@ -15,6 +15,7 @@ use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
 use engine::claims::Claims;
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 use engine::layout::{Geometry, Level};
 use engine::limits::BAND_BYTES_MAX;
@@ -130,6 +131,7 @@ fn record(plan: &Plan) -> Record {
     };
     Record {
         generation: 1,
+        bad_blocks: BadBlocks::default(),
         members: vec![member; usize::from(plan.members)],
         volumes: shapes.into_iter().map(volume).collect(),
     }

@@ -100,13 +100,15 @@ fn bad_blocks_merge_and_split_into_256_sectors() {
     assert_eq!(mpb.bad_blocks, [entry(8192, 256), entry(8448, 44)]);
     mpb.add_bad_blocks(1, 8192 + 300, 212).unwrap();
     assert_eq!(mpb.bad_blocks, [entry(8192, 256), entry(8448, 256)]);
-    assert!(mpb.has_bad_block(1, 8703, 1) && !mpb.has_bad_block(1, 8704, 1));
-    assert!(!mpb.has_bad_block(0, 8200, 8));
+    assert_eq!(mpb.bad_ranges(1), [8192..8704]);
+    assert_eq!(mpb.bad_ranges(0), []);
     mpb.remove_bad_blocks(1, 8200, 8).unwrap();
     assert_eq!(
         mpb.bad_blocks,
         [entry(8192, 8), entry(8208, 256), entry(8464, 240)]
     );
+    mpb.set_bad_ranges(1, &[9000..9001, 8192..8200]).unwrap();
+    assert_eq!(mpb.bad_ranges(1), [8192..8200, 9000..9001]);
     mpb.remove_bad_blocks(1, 0, 1 << 47).unwrap();
     assert_eq!(mpb.bad_blocks, []);
 }

@@ -1,0 +1,228 @@
+//! Ranges of members that the bad-block log names: what lies there is not the volume's data.
+//!
+//! A read that touches one is answered here, as the drive would answer for a block that it cannot read, and
+//! takes the same way from there: reconstructed, returned, written back. The drive is not asked.
+//!
+//! A write over one makes it good again, in this order: written, flushed, the record without it durable on
+//! all members, the view without it adopted by all shards; and only then does the step count as done. So
+//! nothing is acknowledged whose only copy would be called unreadable, in this process or after a crash, and
+//! the record never trusts what a power cut can take back. Other writes wait for none of that.
+//!
+//! What a rebuild cannot have is recorded on the new drive before the rebuild goes on.
+//!
+//! All of this is behind [`Engine::watched`]: members without recorded ranges pay nothing.
+
+use crate::control::bad_blocks::BadRange;
+use crate::control::message::Message;
+use crate::control::record::{JobKind, MemberSet};
+use crate::control::recording::BadBlockChange;
+use crate::event::Event;
+use crate::inflight::{Progress, StepState, Work};
+use crate::layout::Location;
+use crate::piecewise::Piecewise;
+use crate::plan::{Step, StepKind};
+use crate::policy::{ErrorClass, MemberError};
+use crate::ranges::BandKey;
+use crate::shard::{Engine, Output};
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use crate::world::{Io, Token};
+
+/// ENOSPC: the log has no room to say which part of a range is good again.
+const LOG_FULL: MemberError = MemberError {
+    class: ErrorClass::Media,
+    errno: 28,
+};
+
+impl Engine {
+    /// Works out which members need a second look: failed ones, and those with recorded ranges.
+    pub(crate) fn watch_members(&mut self) {
+        self.watched = MemberSet(self.failed.0 | self.view.bad_blocks.members().0);
+    }
+
+    /// The drive of a step of a member that is watched, if it is to be asked. If not, the step has been told
+    /// what became of it.
+    #[cold]
+    pub(crate) fn second_look(
+        &mut self,
+        index: u32,
+        at: usize,
+        member: Option<MemberId>,
+    ) -> Option<MemberId> {
+        let running = &mut self.running[index];
+        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
+        let is_read = step.kind == StepKind::Read;
+        let live = member.filter(|&member| !self.failed.has(member));
+        let is_recorded = live.is_some_and(|member| {
+            let bad_blocks = &self.view.bad_blocks;
+            is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
+        });
+        if is_read && (live.is_none() || is_recorded) {
+            state.progress = Progress::Failed { media: is_recorded };
+            running.read_failed = true;
+            return None;
+        }
+        if live.is_none() {
+            // The slot's drive failed after the plan was made.
+            state.progress = Progress::Missed;
+            if let Some(member) = member {
+                running.missed.insert(member);
+            }
+        }
+        live
+    }
+
+    /// A watched member has carried a step out; returns whether that is not all.
+    #[cold]
+    pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
+        let running = &mut self.running[index];
+        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
+        let member = MemberId(state.member);
+        if self.failed.has(member) {
+            // What a failed member says, good or bad, does not count any more.
+            self.step_lost(index, at, false);
+            return false;
+        }
+        let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
+        let bad_blocks = &self.view.bad_blocks;
+        if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
+            state.progress = Progress::Done;
+            return false;
+        }
+        if state.progress == Progress::Outstanding && self.volatile.has(member) {
+            state.progress = Progress::Flushing;
+            self.in_flight[member.0 as usize] += 1;
+            self.stats.member_flushes += 1;
+            self.outputs.push_back(Output::Io(Io {
+                token: Token::new(index, running.generation, at),
+                member,
+                kind: StepKind::Flush,
+                offset_bytes: 0,
+                length_bytes: 0,
+            }));
+        } else {
+            self.record_change(index, at, BadBlockChange::Rewritten);
+        }
+        true
+    }
+
+    /// Has the controller record what became of a step's range; the step waits for that.
+    fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
+        let running = &mut self.running[index];
+        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
+        state.progress = Progress::Recording;
+        let message = Message::BadBlocks {
+            shard: self.id,
+            token: Token::new(index, running.generation, at),
+            range: BadRange {
+                member: MemberId(state.member),
+                offset_bytes: step.offset_bytes,
+                length_bytes: step.length_bytes,
+            },
+            change,
+        };
+        self.tell_controller(message);
+    }
+
+    /// The controller has recorded a change, or could not.
+    pub(crate) fn bad_blocks_settled(
+        &mut self,
+        token: Token,
+        change: BadBlockChange,
+        recorded: bool,
+    ) {
+        let (index, at) = (token.index(), token.step());
+        let running = &mut self.running[index];
+        debug_assert_eq!(running.generation, token.generation());
+        let state = &mut running.states[at];
+        debug_assert_eq!(state.progress, Progress::Recording);
+        let member = MemberId(state.member);
+        match change {
+            _ if self.failed.has(member) => self.step_lost(index, at, false),
+            BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
+            BadBlockChange::Rewritten => {
+                let asked_again = self.step_error(index, at, LOG_FULL);
+                debug_assert!(!asked_again, "that is no error to try again after");
+            }
+            BadBlockChange::Lost => {
+                state.progress = Progress::Done;
+                let piece = running.piecewise;
+                match piece.filter(|_| !recorded) {
+                    Some(piece) => {
+                        self.job_failed_at(index, &piece);
+                        self.running[index].piecewise = None;
+                    }
+                    None => self.count_lost(index),
+                }
+            }
+        }
+        self.answered(index);
+    }
+
+    /// A piece of a band that a new drive cannot be given: records it as lost there. Returns false if that is
+    /// not what has happened.
+    pub(crate) fn record_loss(&mut self, index: u32, key: BandKey, piece: &Piecewise) -> bool {
+        let volume = &self.volumes[key.volume as usize];
+        let (slot, shadow) = match self.job_of(index).map(|job| job.kind) {
+            Some(JobKind::Rebuild(slot)) => (slot, false),
+            Some(JobKind::Replace(slot, _)) => (slot, true),
+            _ => return false,
+        };
+        let target = volume.member(slot, shadow);
+        let Some(target) = target.filter(|&target| !self.failed.has(target)) else {
+            return false;
+        };
+        if piece.avoid == SlotSet(0) || volume.is_lost() {
+            // Not a block but a drive is what is missing.
+            return false;
+        }
+        let (low, high) = (piece.low, piece.high());
+        let row = volume.band_range(key.band).0;
+        let offset_bytes = volume.shape.member_offset_bytes(row, low);
+        let kind = StepKind::Write { fua: false };
+        let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
+        step.shadow = shadow;
+        self.tell_lost(key, piece.avoid.with(slot), piece);
+        let running = &mut self.running[index];
+        running.plan.push(step);
+        running.states.push(StepState {
+            member: target.0,
+            ..StepState::IDLE
+        });
+        running.outstanding = 1;
+        running.write_nothing_more();
+        self.record_change(index, 0, BadBlockChange::Lost);
+        true
+    }
+
+    /// Names the data in `slots` that is lost with a piece.
+    fn tell_lost(&mut self, key: BandKey, slots: SlotSet, piece: &Piecewise) {
+        let volume = &self.volumes[key.volume as usize];
+        let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let mut told = None;
+        for data_index in slots
+            .iter()
+            .filter_map(|slot: Slot| shape.data_index(row, slot))
+        {
+            if told.replace(data_index) == Some(data_index) {
+                continue;
+            }
+            let place = Location {
+                row,
+                data_index,
+                in_chunk_bytes: piece.low,
+            };
+            self.emit(Event::Unrecoverable {
+                volume: VolumeId(key.volume),
+                offset_bytes: shape.volume_offset_bytes(place),
+            });
+        }
+    }
+
+    fn count_lost(&mut self, index: u32) {
+        let is_background = matches!(self.running[index].work, Work::Background { .. });
+        debug_assert!(is_background, "only jobs give content up");
+        if let Some(job) = self.job_of_mut(index) {
+            job.failures += 1;
+        }
+    }
+}

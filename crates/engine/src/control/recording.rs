@@ -1,0 +1,128 @@
+//! Changes of the bad-block log on their way to the record.
+//!
+//! A shard tells what became unreadable for good, or that a recorded range has been written and is durable
+//! on its drive, and waits. It is answered once the record with the change is durable on all live members
+//! and every shard has adopted the view with it. What comes in meanwhile makes the next update together.
+
+use super::bad_blocks::BadRange;
+use super::message::Message;
+use super::record::MemberState;
+use super::{Controller, Output};
+use crate::event::Event;
+use crate::units::{MemberId, ShardId};
+use crate::world::Token;
+use alloc::vec::Vec;
+
+/// What happens to a range of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadBlockChange {
+    /// Its content cannot be had: reads of it are errors from now on.
+    Lost,
+    /// All of it has been written, durably: what is recorded of it is outdated.
+    Rewritten,
+}
+
+/// A change, and the step of a plan that waits for it.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    shard: ShardId,
+    token: Token,
+    range: BadRange,
+    change: BadBlockChange,
+}
+
+/// Changes that wait, and those of the update under way with its version and epoch.
+#[derive(Debug, Default)]
+pub(super) struct Recording {
+    waiting: Vec<Waiting>,
+    under_way: Vec<Waiting>,
+    version: u64,
+    epoch: u64,
+}
+
+impl Controller {
+    /// A shard wants a change.
+    pub(super) fn bad_blocks_changed(
+        &mut self,
+        shard: ShardId,
+        token: Token,
+        range: BadRange,
+        change: BadBlockChange,
+    ) {
+        self.recording.waiting.push(Waiting {
+            shard,
+            token,
+            range,
+            change,
+        });
+    }
+
+    pub(super) fn run_recording(&mut self) {
+        if !self.recording.under_way.is_empty() {
+            let recorded =
+                self.updater.has(self.recording.version) && self.all_adopted(self.recording.epoch);
+            if !recorded && !self.recorders().is_empty() {
+                return;
+            }
+            for waiting in core::mem::take(&mut self.recording.under_way) {
+                self.settle_recording(&waiting, recorded);
+            }
+        }
+        if !self.recording.waiting.is_empty() {
+            self.begin_recording();
+        }
+    }
+
+    /// Puts what waits into the record.
+    fn begin_recording(&mut self) {
+        for member in self.record.bad_blocks.members().iter() {
+            if self.is_absent(member) {
+                self.record.bad_blocks.forget(member);
+            }
+        }
+        for waiting in core::mem::take(&mut self.recording.waiting) {
+            let applied = match waiting.change {
+                // Nothing is read from it any more, in this session. Should its failure not be on record, as
+                // one too many is not, what was recorded of it has to be believed in the next.
+                _ if self.failed.has(waiting.range.member) => Ok(()),
+                _ if self.is_absent(waiting.range.member) => Ok(()),
+                BadBlockChange::Lost => self.record.bad_blocks.add(waiting.range),
+                BadBlockChange::Rewritten => self.record.bad_blocks.remove(waiting.range),
+            };
+            if applied.is_ok() {
+                self.recording.under_way.push(waiting);
+            } else {
+                self.event(Event::BadBlockLogFull(waiting.range.member));
+                self.settle_recording(&waiting, false);
+            }
+        }
+        self.recording.version = self.changed();
+        self.recording.epoch = self.view_changed();
+    }
+
+    fn is_absent(&self, member: MemberId) -> bool {
+        let record = self.record.members.get(usize::from(member.0));
+        record.is_none_or(|record| record.state == MemberState::Absent)
+    }
+
+    fn settle_recording(&mut self, waiting: &Waiting, recorded: bool) {
+        let Waiting {
+            shard,
+            token,
+            range,
+            change,
+        } = *waiting;
+        let message = Message::BadBlocksSettled {
+            token,
+            change,
+            recorded,
+        };
+        self.outputs.push_back(Output::Send(shard, message));
+        if recorded && !self.failed.has(range.member) {
+            self.event(match change {
+                BadBlockChange::Lost => Event::BadBlocksRecorded(range),
+                BadBlockChange::Rewritten => Event::BadBlocksCleared(range),
+            });
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A rebuild meets blocks that nobody can read: it puts them on record and goes on, whenever the process dies,
+//! and what lies there is never taken for the volume's data, before the next write and after.
+
+use engine::layout::Level;
+use engine::request::Operation;
+use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
+use sim::run::{Counts, run};
+
+const MS: u64 = 1_000_000;
+const COMPONENT_BYTES: u64 = 512 << 10;
+/// The rebuild begins at 2 s and takes 4 s.
+const RATE_BYTES_PER_S: u64 = 128 << 10;
+
+fn topology(level: Level, members: u8) -> Topology {
+    let volume = VolumeShape {
+        level,
+        chunk_bytes: 16 << 10,
+        component_bytes: COMPONENT_BYTES,
+        born_in_sync: true,
+        logged: level == Level::Raid5,
+    };
+    Topology {
+        members,
+        volumes: vec![volume],
+        shards: 2,
+        volatile: vec![true; usize::from(members)],
+        left_over: true,
+        spares: 0,
+        deadline_ns: 1000 * MS,
+        clean_after_ns: 2 * MS,
+        rate_bytes_per_s: RATE_BYTES_PER_S,
+        latency_ns: 5_000,
+        spread_ns: 5_000,
+    }
+}
+
+fn ask(operation: Operation, offset_bytes: u64, length_bytes: u32) -> Act {
+    Act::Ask(Ask {
+        connection: (offset_bytes >> 15) as u8 % 2,
+        volume: 0,
+        operation,
+        fua: false,
+        offset_bytes,
+        length_bytes,
+    })
+}
+
+/// All of a volume in pieces, each a while after the one before.
+fn all(operation: Operation, size_bytes: u64, from_ms: u64) -> impl Iterator<Item = (u64, Act)> {
+    let piece = 32 << 10;
+    (0..size_bytes / piece).map(move |at| {
+        let act = ask(operation, at * piece, piece as u32);
+        (from_ms + at, act)
+    })
+}
+
+/// Filled, a drive lost, three blocks of another one unreadable, rebuilt; `outage` at `outage_ms`; read,
+/// written over, and read again.
+fn tried(level: Level, members: u8, outage: Outage, outage_ms: u64) -> Counts {
+    let topology = topology(level, members);
+    let size_bytes = COMPONENT_BYTES * if level == Level::Raid1 { 1 } else { 2 };
+    let start_bytes = topology.extent(0).0;
+    let bad = |at: u64| Act::Fault(Fault::BadSectors(0, start_bytes + at, 512));
+    let mut acts: Vec<(u64, Act)> = all(Operation::Write, size_bytes, 1).collect();
+    acts.extend([
+        (500, Act::Fault(Fault::DropOut(1))),
+        (600, ask(Operation::Write, 0, 4096)),
+        (1900, bad(4096)),
+        (1901, bad(COMPONENT_BYTES / 2 + 1024)),
+        (1902, bad(COMPONENT_BYTES - 4096)),
+        (2000, Act::Order(Order::AddSpare)),
+    ]);
+    acts.push((outage_ms, Act::Fault(Fault::Outage(outage, Vec::new()))));
+    // Over one of the lost blocks, and what lies around it, while a process may still be starting.
+    acts.push((outage_ms + 1, ask(Operation::Write, 0, 16 << 10)));
+    acts.extend(all(Operation::Read, size_bytes, 15_000));
+    acts.extend(all(Operation::Write, size_bytes, 16_000));
+    acts.extend(all(Operation::Read, size_bytes, 17_000));
+    acts.sort_by_key(|(at_ms, _)| *at_ms);
+    let history = History {
+        seed: outage_ms,
+        mode: Mode::Beyond,
+        topology,
+        actions: acts
+            .into_iter()
+            .zip(1..)
+            .map(|((at_ms, act), number)| Action {
+                at_ns: at_ms * MS,
+                act,
+                number,
+            })
+            .collect(),
+    };
+    let outcome = run(&history, true);
+    assert_eq!(
+        outcome.failure, None,
+        "{level:?} {outage:?} at {outage_ms} ms: {:#?}",
+        outcome.log
+    );
+    outcome.counts
+}
+
+#[test]
+fn blocks_that_a_rebuild_could_not_have_are_errors_and_never_bytes() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        for outage in [Outage::Stop, Outage::Crash, Outage::PowerCut] {
+            let mut recorded = 0;
+            for outage_ms in (2010..6600).step_by(380) {
+                let counts = tried(level, members, outage, outage_ms);
+                recorded += counts.blocks_recorded;
+                assert_eq!(counts.lives, 3, "the array starts with what is on record");
+                assert!(counts.request_errors > 0, "{level:?}: something was lost");
+            }
+            assert!(recorded >= 3 * 12, "{level:?} {outage:?}: {recorded}");
+        }
+    }
+}
+
+/// Written over, everything can be read again, in the same process and in the next.
+#[test]
+fn what_has_been_written_over_is_good_again() {
+    let counts = tried(Level::Raid1, 2, Outage::Stop, 10_000);
+    // Read once: the three blocks, in a request each.
+    assert_eq!(
+        counts.request_errors, 2,
+        "one was written over before it was read"
+    );
+}
