@@ -12,5 +12,7 @@ mod clients;
 mod files;
 #[path = "e2e_faults/hung.rs"]
 mod hung;
+#[path = "e2e_faults/recorded.rs"]
+mod recorded;
 #[path = "e2e_faults/sectors.rs"]
 mod sectors;

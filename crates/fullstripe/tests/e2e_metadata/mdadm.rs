@@ -4,7 +4,7 @@
 //! the device's path for one (`IMSM_DEVNAME_AS_SERIAL`), and the arrays are made with these serials.
 
 use super::devices::Loop;
-use super::rig::{Rig, program};
+use super::rig::{Rig, program, run_program};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -243,4 +243,62 @@ fn what_mdadm_erases_stays_erased() {
     assert_eq!(own["drives"][0]["shadow"]["state"], "whole");
     assert_eq!(rig.run(&format!("assemble {specs}")).code, 1);
     rig.done(&format!("create new --level 1 {specs}"));
+}
+
+/// Ranges are split into entries of 256 sectors, and mdadm shows them all, of the drive that is asked about.
+#[test]
+fn mdadm_reads_our_bad_block_log() {
+    let (Some(mdadm), Some(blockdev)) = (program("mdadm"), program("blockdev")) else {
+        return;
+    };
+    let rig = Rig::with_drives(3);
+    let Some(devices) = Loop::over_all(&rig, 3) else {
+        return;
+    };
+    let spec = |device: &Loop| format!("{0},serial={0}", device.device);
+    let specs: Vec<String> = devices.iter().map(spec).collect();
+    rig.done(&format!("create vol --level 5 {}", specs.join(" ")));
+    for (at, device) in devices.iter().enumerate() {
+        rig.change_record(&format!("d{at}"), |record| {
+            record.add_bad_blocks(1, 4096, 300).unwrap();
+            record.add_bad_blocks(1, 8, 3).unwrap();
+            record.add_bad_blocks(2, 512, 8).unwrap();
+        });
+        run_program(&blockdev, &["--flushbufs", &device.device]);
+    }
+    let listed = |device: &Loop| {
+        let output = Command::new(&mdadm)
+            .args(["--examine-badblocks", &device.device])
+            .env("IMSM_NO_PLATFORM", "1")
+            .env("IMSM_DEVNAME_AS_SERIAL", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let entries = |device: &Loop| -> Vec<String> {
+        let text = listed(device);
+        let lines = text.lines().filter(|line| line.contains(" for "));
+        lines.map(|line| line.trim().to_owned()).collect()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(entries(&devices[0]), none, "{}", listed(&devices[0]));
+    assert_eq!(
+        entries(&devices[1]),
+        [
+            "8 for 3 sectors",
+            "4096 for 256 sectors",
+            "4352 for 44 sectors"
+        ],
+        "{}",
+        listed(&devices[1])
+    );
+    assert_eq!(entries(&devices[2]), ["512 for 8 sectors"]);
+    // It takes the record for whole.
+    let examined = examine(&mdadm, &devices[1].device);
+    assert!(
+        examined.container["Checksum"].ends_with(" correct"),
+        "{examined:?}"
+    );
+    assert_eq!(examined.container["Attributes"], "All supported");
 }
