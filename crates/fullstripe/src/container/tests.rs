@@ -1,6 +1,7 @@
 //! What the engine's record says must still be there when the drives are read again.
 
 mod logs;
+mod recorded;
 mod shadows;
 
 use super::Container;

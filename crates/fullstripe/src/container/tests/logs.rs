@@ -253,6 +253,26 @@ fn volumes_without_a_log_are_not_touched_where_one_would_be() {
     assert_eq!(bench.get(1, COMPONENT, 4096), [0xAB; 4096]);
 }
 
+/// The changed chunk lies where the bad-block log says that there is no data: parity must not be computed
+/// from it.
+#[test]
+fn recorded_bad_blocks_are_not_what_parity_is_made_of() {
+    for (row, is_mended) in [(0, false), (1, true)] {
+        let bench = Bench::crashed(WriteHolePolicy::Log);
+        bench.tear_row_0();
+        let drives = bench.open(3);
+        let mut mpb = bench.mpb(&drives);
+        mpb.add_bad_blocks(row, 8, 1).unwrap();
+        write_record(&mpb, &drives.iter().collect::<Vec<_>>()).unwrap();
+        drop(drives);
+        let container = bench.assemble(3).unwrap();
+        assert_eq!(bench.is_mended(), is_mended);
+        let sync = container.record.volumes[0].sync.map(|sync| sync.kind);
+        assert_eq!(sync, (!is_mended).then_some(SyncKind::Resync));
+        assert_eq!(container.record.bad_blocks.ranges().len(), 1);
+    }
+}
+
 /// What the hook makes of the engine's unit is what the log's reader finds.
 #[test]
 fn the_engine_s_units_are_encoded_as_the_format_has_them() {

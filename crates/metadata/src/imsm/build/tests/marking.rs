@@ -100,7 +100,8 @@ fn bad_blocks_merge_and_split_into_256_sectors() {
     assert_eq!(mpb.bad_blocks, [entry(8192, 256), entry(8448, 44)]);
     mpb.add_bad_blocks(1, 8192 + 300, 212).unwrap();
     assert_eq!(mpb.bad_blocks, [entry(8192, 256), entry(8448, 256)]);
-    assert_eq!(mpb.bad_ranges(1), [8192..8704]);
+    let one = core::iter::once(8192..8704);
+    assert!(mpb.bad_ranges(1).into_iter().eq(one));
     assert_eq!(mpb.bad_ranges(0), []);
     mpb.remove_bad_blocks(1, 8200, 8).unwrap();
     assert_eq!(
