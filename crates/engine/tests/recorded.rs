@@ -223,6 +223,27 @@ fn a_write_over_a_recorded_range_waits_for_the_record() {
     }
 }
 
+/// A shard with the view of before would still call the range an error.
+#[test]
+fn a_write_over_a_recorded_range_waits_for_the_other_shards() {
+    let shape = geometry(Level::Raid0, 2, 32 << 10, 8);
+    let bad = range(&shape, 0, 3, 0, GRAIN);
+    let (record, disks, _) = planted(shape, 0, &[bad]);
+    let mut array = Array::over(record, disks, 2, 3, Options::default(), shape);
+    array.wait_ms(100);
+    let offset = 3 * shape.row_bytes();
+    let buffer = array.allocate(GRAIN);
+    let tag = array.submit(0, Operation::Write, offset, GRAIN_BYTES, buffer);
+    for _ in 0..1000 {
+        array.shards[0].turn();
+        array.shared.borrow_mut().now += 10_000;
+    }
+    assert!(on_record(&array, 2).iter().all(BadBlocks::is_empty));
+    assert_eq!(array.take_completion(tag), None);
+    array.finish(tag).unwrap();
+    array.read(1, offset, GRAIN_BYTES).unwrap();
+}
+
 #[test]
 fn a_drive_that_fails_while_its_record_is_cleared_is_a_failed_member() {
     let shape = geometry(Level::Raid5, 4, 32 << 10, 12);
