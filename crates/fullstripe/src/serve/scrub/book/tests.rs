@@ -33,6 +33,7 @@ fn record(chunk_bytes: u32) -> Record {
         log: None,
     };
     Record {
+        bad_blocks: engine::control::bad_blocks::BadBlocks::default(),
         generation: 1,
         members: Vec::new(),
         volumes: vec![volume],
