@@ -12,7 +12,6 @@
 //!
 //! All of this is behind [`Engine::watched`]: members without recorded ranges pay nothing.
 
-use crate::control::bad_blocks::BadRange;
 use crate::control::message::Message;
 use crate::control::record::{JobKind, MemberSet};
 use crate::control::recording::BadBlockChange;
@@ -35,6 +34,7 @@ const LOG_FULL: MemberError = MemberError {
 
 impl Engine {
     /// Works out which members need a second look: failed ones, and those with recorded ranges.
+    #[cold]
     pub(crate) fn watch_members(&mut self) {
         self.watched = MemberSet(self.failed.0 | self.view.bad_blocks.members().0);
     }
@@ -113,17 +113,16 @@ impl Engine {
         let message = Message::BadBlocks {
             shard: self.id,
             token: Token::new(index, running.generation, at),
-            range: BadRange {
-                member: MemberId(state.member),
-                offset_bytes: step.offset_bytes,
-                length_bytes: step.length_bytes,
-            },
+            member: MemberId(state.member),
+            offset_bytes: step.offset_bytes,
+            length_bytes: step.length_bytes as u32,
             change,
         };
         self.tell_controller(message);
     }
 
     /// The controller has recorded a change, or could not.
+    #[cold]
     pub(crate) fn bad_blocks_settled(
         &mut self,
         token: Token,
@@ -160,6 +159,7 @@ impl Engine {
 
     /// A piece of a band that a new drive cannot be given: records it as lost there. Returns false if that is
     /// not what has happened.
+    #[cold]
     pub(crate) fn record_loss(&mut self, index: u32, key: BandKey, piece: &Piecewise) -> bool {
         let volume = &self.volumes[key.volume as usize];
         let (slot, shadow) = match self.job_of(index).map(|job| job.kind) {

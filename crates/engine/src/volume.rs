@@ -109,6 +109,7 @@ impl Volume {
     }
 
     /// Takes note of who has recorded bad blocks, and of whether there is a job.
+    #[cold]
     pub fn note_bad_blocks(&mut self, members: MemberSet) {
         let is_bad = |member: &MemberId| members.has(*member);
         self.is_uniform = self.job.is_none() && !self.view.slots.iter().flatten().any(is_bad);

@@ -2,7 +2,6 @@
 //! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can
 //! delay and reorder it.
 
-use super::bad_blocks::BadRange;
 use super::record::{ContainerView, MemberSet};
 use super::recording::BadBlockChange;
 use crate::policy::ErrorClass;
@@ -208,8 +207,12 @@ pub enum Message {
         shard: ShardId,
         /// The step.
         token: Token,
-        /// What it is about.
-        range: BadRange,
+        /// What it is about: a member,
+        member: MemberId,
+        /// the first byte on it,
+        offset_bytes: u64,
+        /// and the length.
+        length_bytes: u32,
         /// What became of that.
         change: BadBlockChange,
     },

@@ -260,12 +260,7 @@ impl Controller {
                     self.jobs.given_up(shard, volume, job);
                 }
             }
-            Message::BadBlocks {
-                shard,
-                token,
-                range,
-                change,
-            } => self.bad_blocks_changed(shard, token, range, change),
+            wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {
                 let result = self.command(command);

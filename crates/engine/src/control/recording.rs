@@ -42,19 +42,29 @@ pub(super) struct Recording {
 
 impl Controller {
     /// A shard wants a change.
-    pub(super) fn bad_blocks_changed(
-        &mut self,
-        shard: ShardId,
-        token: Token,
-        range: BadRange,
-        change: BadBlockChange,
-    ) {
-        self.recording.waiting.push(Waiting {
+    #[cold]
+    pub(super) fn bad_blocks_changed(&mut self, wanted: &Message) {
+        if let Message::BadBlocks {
             shard,
             token,
-            range,
+            member,
+            offset_bytes,
+            length_bytes,
             change,
-        });
+        } = *wanted
+        {
+            let range = BadRange {
+                member,
+                offset_bytes,
+                length_bytes: u64::from(length_bytes),
+            };
+            self.recording.waiting.push(Waiting {
+                shard,
+                token,
+                range,
+                change,
+            });
+        }
     }
 
     pub(super) fn run_recording(&mut self) {
@@ -74,6 +84,7 @@ impl Controller {
     }
 
     /// Puts what waits into the record.
+    #[cold]
     fn begin_recording(&mut self) {
         for member in self.record.bad_blocks.members().iter() {
             if self.is_absent(member) {
