@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults fuzz bench bench-gate lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults torture fuzz bench bench-gate lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ test-interop: build ## Linux md in a machine of its own and we replay each other
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice
 	@scripts/faults.sh $(COUNT)
+
+torture: build ## rounds of real clients against real faults, ROUNDS of them (100); more options in ARGS, like --short
+	@scripts/torture/main.py --rounds $(or $(ROUNDS),100) $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)
