@@ -34,7 +34,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from disk import Disk, Files, Group, hog_rounds, protect, start_hog  # noqa: E402
-from lab import MIB, Lab, Server, end_process, find_program, run, tied  # noqa: E402
+from lab import MIB, Lab, Server, end_process, find_program, tied  # noqa: E402
 from ledger import Failed, Ledger  # noqa: E402
 
 ROUND_SECONDS = 240
