@@ -1,0 +1,108 @@
+"""Linux md as a judge of what lies on the drives: each side starts, goes on with and repairs the other's arrays.
+
+usage: PYTHONPATH=scripts python3 -m interop [--long] [--only WORD] [--write FILE] [--binary FILE] [--keep] [--list]
+
+Boots user-mode Linux with mdadm on the very files that fullstripe uses, many cases in one boot (batch.py). Data
+are compared in full, by md's reads, by ours, and by a layout of its own (volume.py). Before and after md has had
+the drives, `mdadm --examine` and `fullstripe examine` must say the same, field by field (agree.py).
+
+Prints a table; the last line is 'N passed, N failed'. Exit code 1 if a case fails. What is missing on the machine
+is said aloud, and nothing is run. --long takes the cases too that CI leaves out; --write puts the table into a
+file, between two marks.
+"""
+import argparse
+import os
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+
+from . import table
+from .batch import Batch, batches
+from .bench import Lab, clients
+from .cases import all_cases
+from .machine import Machine, missing
+
+
+def chosen(options):
+    cases = [case for case in all_cases() if options.long or not case.long]
+    if options.only:
+        cases = [case for case in cases
+                 if all(word in f"{case.group}: {case.name} {case.started_by}" for word in options.only.split(","))]
+    return cases
+
+
+def run_all(lab, cases, keep):
+    """Batches on as many threads as there are processors; outcomes as they come."""
+    waiting, done = queue.Queue(), queue.Queue()
+    parts = list(batches(cases))
+    for part in parts:
+        waiting.put(part)
+
+    def work():
+        while True:
+            try:
+                part = waiting.get_nowait()
+            except queue.Empty:
+                return
+            batch = Batch(lab, part, keep)
+            done.put((batch.run(), batch.seconds))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(len(parts), os.cpu_count() or 1))]
+    for thread in threads:
+        thread.start()
+    for _ in parts:
+        outcomes, seconds = done.get()
+        yield from ((outcome, seconds / len(outcomes)) for outcome in outcomes)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="interop", description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe to test")
+    parser.add_argument("--long", action="store_true", help="all cases")
+    parser.add_argument("--only", help="cases whose group, name and side contain these words, with commas between")
+    parser.add_argument("--write", metavar="FILE", help="put the table into this file")
+    parser.add_argument("--keep", action="store_true", help="leave the folder with the drives")
+    parser.add_argument("--list", action="store_true", help="name the cases and do nothing")
+    options = parser.parse_args()
+    cases = chosen(options)
+    if options.list:
+        print("\n".join(f"{case.group}: {case.name}, {case.started_by}" for case in cases))
+        return 0
+    lacking = missing() + clients()
+    if lacking:
+        print(f"skipped: {', '.join(lacking)} not found; scripts/setup.sh test installs them")
+        return 0
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = tempfile.mkdtemp(prefix="interop.", dir=place)
+    begun = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    machine = Machine(folder)
+    try:
+        lab = Lab(folder, os.path.abspath(options.binary), machine)
+        outcomes = []
+        print(table.HEAD, flush=True)
+        for outcome, seconds in run_all(lab, cases, options.keep):
+            outcomes.append(outcome)
+            print(table.line(outcome, seconds), flush=True)
+        outcomes.sort(key=lambda outcome: cases.index(outcome.case))
+        if options.write:
+            table.write(options.write, outcomes)
+        fields = sum(outcome.fields for outcome in outcomes)
+        print(f"{machine.boots} boots, {fields} fields compared, {time.monotonic() - begun:.0f} s")
+    finally:
+        machine.end()
+        if options.keep:
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    failed = sum(outcome.failed for outcome in outcomes)
+    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    return 1 if failed or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""What a case works with: its drives, fullstripe on them, and jobs for the machine with md."""
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import time
+from contextlib import contextmanager
+
+from . import agree
+from .machine import find_program
+from .requirement import Failed, require
+from .volume import MIB, Volume
+
+DRIVE_BYTES = 16 * MIB
+
+
+def pattern(seed, length):
+    return random.Random(seed).randbytes(length)
+
+
+def md5(data):
+    return hashlib.md5(data).hexdigest()
+
+
+class Job:
+    """Something to be done in the machine. With `cut`, arrays stay running and the power goes."""
+
+    def __init__(self, script, cut=False, before=None):
+        self.script = script
+        self.cut = cut
+        self.before = before
+
+
+class Bench:
+    """One case's. `letters` are those of its drives in the machine."""
+
+    def __init__(self, lab, letters, sector_bytes, bytes_each=DRIVE_BYTES):
+        self.lab = lab
+        self.sector_bytes = sector_bytes
+        self.folder = os.path.join(lab.folder, "case-" + letters[0] + str(lab.next_number()))
+        os.makedirs(self.folder)
+        self.letters = letters
+        self.paths = [os.path.join(self.folder, f"d{at}.img") for at in range(len(letters))]
+        if sector_bytes == 512:
+            self.names = [f"/dev/ubd{letter}" for letter in letters]
+        else:
+            self.names = [f"/dev/loop{ord(letter) - ord('a')}" for letter in letters]
+        self.fields_compared = 0
+        for path in self.paths:
+            with open(path, "wb") as file:
+                file.truncate(bytes_each)
+
+    def file(self, name, data):
+        """A file with `data`, and how a job calls it."""
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return "/host/" + os.path.relpath(path, self.lab.machine.folder)
+
+    def fill(self, drives=None):
+        """What an earlier owner left: parity and copies that nobody computed do not match."""
+        for at in range(len(self.paths)) if drives is None else drives:
+            with open(self.paths[at], "r+b") as file:
+                file.write(pattern(100 + at, os.path.getsize(self.paths[at]) - 6 * MIB))
+
+    def spec(self, drive):
+        option = "" if self.sector_bytes == 512 else f",sector={self.sector_bytes}"
+        return f"{self.paths[drive]},serial={self.names[drive]}{option}"
+
+    def specs(self, drives=None):
+        return [self.spec(at) for at in (range(len(self.paths)) if drives is None else drives)]
+
+    def fullstripe(self, *words, code=0):
+        return self.lab.fullstripe(*words, code=code)
+
+    def create(self, name, level, *options, drives=None):
+        self.fullstripe("create", name, "--level", str(level), *options, *self.specs(drives))
+
+    def examine(self, drives=None):
+        return json.loads(self.fullstripe("examine", "--json", *self.specs(drives)))["drives"]
+
+    def record(self):
+        """The newest record on the drives."""
+        records = [drive["record"] for drive in self.examine() if drive["record"] and drive["record"]["volumes"]]
+        require(records, "no drive has a record of a volume")
+        return max(records, key=lambda record: record["generation"])
+
+    def volume(self, index=0):
+        return Volume(self.record()["volumes"][index], dict(zip(self.names, self.paths)))
+
+    @contextmanager
+    def serve(self, *options, drives=None):
+        server = Server(self, self.specs(drives), options)
+        try:
+            yield server
+        except BaseException:
+            server.kill()
+            raise
+        server.stop()
+
+    def job(self, script, cut=False, drives=None):
+        """A job on the drives: mdadm examines them before, and after unless the power goes."""
+        drives = list(range(len(self.paths))) if drives is None else drives
+        names = [self.names[at] for at in drives]
+        lines = [". /guest.sh"]
+        if self.sector_bytes != 512:
+            lines += [f"/sbin/losetup -b {self.sector_bytes} {self.names[at]} /dev/ubd{self.letters[at]}" for at in drives]
+        lines += [f"drives='{' '.join(names)}'"] + [f"d{at}={name}" for at, name in enumerate(self.names)]
+        lines += ["speed 2000000", "examine", "(", script, ")"]
+        if not cut:
+            lines += ["stop_arrays", "examine"]
+            if self.sector_bytes != 512:
+                lines += [f"/sbin/losetup -d {name}" for name in names] + ["sync"]
+        return Job("\n".join(lines) + "\n", cut, self.examine(drives))
+
+    def heard(self, job, text):
+        """What the machine printed: the two sides must agree before and after."""
+        parts = re.split(r"^@@EXAMINE (\S+)\n", text, flags=re.MULTILINE)
+        looks = list(zip(parts[1::2], (part.split("@@")[0] for part in parts[2::2])))
+        count = len(job.before)
+        require(len(looks) == count * (1 if job.cut else 2), f"the job did not end: {text[-900:]}")
+        self.agree("before md", looks[:count], job.before)
+        volumes = [v for drive in job.before if drive["record"] for v in drive["record"]["volumes"]]
+        for detail in re.findall(r"^@@DETAIL \S+\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL):
+            if volumes and not "Raid Level : container" in detail:
+                self.fields_compared += agree.detailed("md runs", detail, volumes)
+        if not job.cut:
+            drives = [self.names.index(name) for name, _ in looks[count:]]
+            self.agree("after md", looks[count:], self.examine(drives))
+
+    def agree(self, when, looks, drives):
+        for (name, text), drive in zip(looks, drives):
+            self.fields_compared += agree.examined(f"{when}, {name}", text, drive, self.sector_bytes)
+
+
+class Server:
+    """`fullstripe serve` on the drives of a bench."""
+
+    def __init__(self, bench, specs, options):
+        self.bench = bench
+        self.socket = f"{bench.folder}/api"
+        words = [bench.lab.binary, "serve", "--socket", self.socket, "--nbd", f"unix:{bench.folder}/nbd"]
+        self.log = os.path.join(bench.folder, "serve.log")
+        with open(self.log, "w") as out:
+            self.process = subprocess.Popen(
+                words + list(options) + specs, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env=bench.lab.environment)
+        end = time.monotonic() + 30
+        while "nbd+unix://" not in self.text():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.kill()
+                raise Failed(f"serve did not start: {self.text()}")
+            time.sleep(0.02)
+
+    def text(self):
+        with open(self.log, errors="replace") as file:
+            return file.read()
+
+    def uri(self, volume):
+        return f"nbd+unix:///{volume}?socket={self.bench.folder}/nbd"
+
+    def order(self, *words):
+        return self.bench.fullstripe(words[0], "--socket", self.socket, *words[1:])
+
+    def status(self):
+        return json.loads(self.order("status", "--json"))
+
+    def read(self, volume="vol"):
+        target = os.path.join(self.bench.folder, "copy")
+        subprocess.run(["nbdcopy", "--", self.uri(volume), target], check=True, timeout=60, capture_output=True)
+        with open(target, "rb") as file:
+            data = file.read()
+        os.remove(target)
+        return data
+
+    def write(self, data, at=0, volume="vol"):
+        source = os.path.join(self.bench.folder, "source")
+        with open(source, "wb") as file:
+            file.write(data)
+        self.qemu(volume, f"write -q -s {source} {at} {len(data)}", "flush")
+        os.remove(source)
+
+    def qemu(self, volume, *commands):
+        words = [word for command in commands for word in ("-c", command)]
+        done = subprocess.run(["qemu-io", "-f", "raw", *words, self.uri(volume)], timeout=60, capture_output=True,
+                              text=True)
+        require(done.returncode == 0 and "failed" not in done.stdout, f"qemu-io: {done.stdout}{done.stderr}")
+
+    def scrub(self, volume="vol"):
+        """Compares everything: a failure if anything does not match."""
+        self.order("scrub", "--wait", volume)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise Failed("serve does not stop") from None
+
+
+class Lab:
+    """A folder, the binary, and a machine to boot."""
+
+    def __init__(self, folder, binary, machine):
+        self.folder = folder
+        self.binary = binary
+        self.machine = machine
+        self.number = 0
+        self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
+
+    def next_number(self):
+        self.number += 1
+        return self.number
+
+    def fullstripe(self, *words, code=0):
+        done = subprocess.run([self.binary, *words], capture_output=True, text=True, env=self.environment, timeout=90)
+        require(done.returncode == code, f"{' '.join(words[:2])} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+
+def clients():
+    """Programs that cases need outside of the machine, and that are missing."""
+    return [name for name in ["fio", "nbdcopy", "qemu-io"] if not find_program(name)]

@@ -1,0 +1,80 @@
+"""What several groups of cases use."""
+from ..bench import md5
+from ..requirement import require
+from ..volume import MIB
+
+# Level and number of members.
+LEVELS = {0: 4, 1: 2, 10: 4, 5: 4}
+REDUNDANT = {1: 2, 10: 4, 5: 4}
+# How many members' data a volume holds.
+COLUMNS = {(0, 4): 4, (1, 2): 1, (10, 4): 2, (5, 4): 3, (5, 3): 2}
+# Neither slots nor the order in which md finds drives is that of their names.
+SLOTS = [2, 0, 3, 1]
+FOUND = [3, 1, 0, 2]
+
+
+def order(count, whole):
+    return [at for at in whole if at < count]
+
+
+def words(drives):
+    return " ".join(f"$d{at}" for at in drives)
+
+
+def overwrite(data, part, at):
+    return data[:at] + part + data[at + len(part):]
+
+
+def require_sum(text, data):
+    require(f"SUM {md5(data)}" in text, f"md reads other bytes: {text[-300:]}")
+
+
+def require_consistent(text):
+    require("MISMATCHES 0\n" in text, f"md finds mismatches: {text[-500:]}")
+
+
+def require_at_rest(text):
+    require("STATE idle none" in text, f"md does not start it clean: {text[-500:]}")
+
+
+def require_volume(bench, data, index=0):
+    volume = bench.volume(index)
+    require(volume.content() == data, "the drives do not hold what was written")
+    require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong")
+
+
+def require_served(bench, data, name="vol", more=None, **serving):
+    """We read all of it, scrub it to zero mismatches, and perhaps write."""
+    with bench.serve(**serving) as server:
+        require("optimal" in server.text(), f"not optimal: {server.text()}")
+        require(server.read(name) == data, "we read other bytes")
+        if bench.volume().level != 0:
+            server.scrub(name)
+        if more is not None:
+            server.write(more[1], more[0], name)
+
+
+def md_create(level, slots, size_mib, chunk_kib=64, policy="", spares=()):
+    """A job's lines that make a container and a volume; `spares` go into the container only."""
+    chunk = f"-c{chunk_kib}" if level != 1 else ""
+    drives = words(list(slots) + list(spares))
+    return f"""
+mdadm -q -C /dev/md/c$$ -e imsm -n{len(slots) + len(spares)} {drives} -R
+mdadm -q -C /dev/md/vol -l{level} -n{len(slots)} {chunk} --size={size_mib}M {policy} {words(slots)} -R
+md=$(volume 0)
+if [ -z "$md" ]; then echo "NOT CREATED"; exit 1; fi
+"""
+
+
+def md_size(level, members, size_mib):
+    """Bytes of a volume with so much on each member."""
+    return COLUMNS[level, members] * size_mib * MIB
+
+
+# Starts the array, tells what md is about to do, reads it all and compares it.
+JUDGE = """
+assemble %s
+starting $md
+sum $md
+check $md
+"""

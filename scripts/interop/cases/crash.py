@@ -1,0 +1,217 @@
+"""The writer died or the power went in the middle of writes: the other side brings redundancy back."""
+import os
+import subprocess
+import time
+
+from ..batch import Case
+from ..bench import pattern
+from ..log import spoil_logged_parity
+from ..requirement import require
+from ..volume import MIB
+from .common import (
+    FOUND, JUDGE, LEVELS, SLOTS, md_create, md_size, order, require_at_rest, require_consistent,
+    require_served, require_sum, words)
+
+SECTOR = 512
+MD_SIZE_MIB = 8
+# What the writer that dies writes, as long as it can.
+NEW = 0x5A
+# Rows whose redundancy is overwritten before the other side gets the drives: it has to look at every row.
+SPOILED_ROWS = [1, 7]
+
+
+def die_in_writes(bench, server, sizes, at):
+    """Kills the server while fio writes behind `at`."""
+    with open(os.path.join(bench.folder, "fio.log"), "w") as out:
+        writer = subprocess.Popen(
+            ["fio", "--name=w", "--ioengine=nbd", f"--uri={server.uri('vol')}", "--rw=randwrite",
+             f"--bsrange={sizes}", "--iodepth=32", f"--offset={at}", f"--buffer_pattern={NEW}", "--time_based",
+             "--runtime=20"],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=bench.folder)
+        time.sleep(1.2)
+        server.kill()
+        try:
+            writer.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            writer.kill()
+            writer.wait()
+
+
+def require_old_or_new(found, old, new, at, most=None):
+    """What was durable is there; behind `at`, each sector is old or new."""
+    require(found[:at] == old[:at], "what was flushed is not there")
+    count = 0
+    for sector in range(at, len(found), SECTOR):
+        part = slice(sector, sector + SECTOR)
+        if found[part] != old[part]:
+            require(found[part] == new[part], f"the sector at byte {sector} is neither old nor new")
+            count += 1
+    require(count > 10 or most == 0, f"only {count} sectors were written")
+    return count
+
+
+def spoil(volume):
+    for row in SPOILED_ROWS:
+        volume.write(volume.redundant_slot(row), row * volume.chunk, pattern(9, 4096))
+
+
+def ours(level, sizes="4k-64k"):
+    def run(bench):
+        policy = ["--write-hole", "off"] if level == 5 else []
+        bench.create("vol", level, *policy, "--chunk", "64k")
+        volume = bench.volume()
+        old, new = pattern(1, volume.size), bytes([NEW]) * volume.size
+        at = volume.size // 2 & -MIB
+        with bench.serve() as server:
+            server.write(old)
+            die_in_writes(bench, server, sizes, at)
+        if level:
+            require(bench.volume().report["dirty"], "the record says clean")
+            spoil(volume)
+        content = bench.volume().content()
+        text = yield bench.job(JUDGE % words(order(len(bench.paths), FOUND)) if level else "assemble $drives\nsum $md")
+        if level:
+            require("STATE resync 0" in text or "STATE idle 0" in text, f"md does not resync: {text[-500:]}")
+            require_consistent(text)
+        require_sum(text, content)
+        written = require_old_or_new(bench.volume().content(), old, new, at)
+        require(not bench.volume().wrong_rows(), "rows are wrong")
+        require_served(bench, content)
+        return f"{written} sectors written before the end" + (", resynchronised" if level else "")
+
+    return run
+
+
+WRITER = """
+echo WRITING
+(
+    seed=7; count=0
+    while true; do
+        seed=$(( (seed * 1103515245 + 12345) & 0x7fffffff ))
+        at=$(( %d + (seed >> 8) %% %d )); length=$(( (seed >> 4) %% %d + 1 ))
+        dd if=%s of=/dev/$md bs=4096 skip=$at seek=$at count=$length conv=fsync,notrunc 2> /dev/null &
+        count=$((count + 1)); [ $((count %% 8)) = 0 ] && wait
+    done
+) > /dev/null 2>&1 &
+"""
+
+
+def md_dies(bench, level, policy, blocks):
+    """Yields the job after which md's array is dirty; gives what was there before, what was written, and where."""
+    slots = order(len(bench.paths), SLOTS)
+    size = md_size(level, len(slots), MD_SIZE_MIB)
+    old, new = pattern(3, size), pattern(5, size)
+    at = size // 2
+    writer = WRITER % (at // 4096, (size - at) // 4096 - blocks, blocks, bench.file("new", new))
+    wait = "idle $md" if level else ""
+    script = md_create(level, slots, MD_SIZE_MIB, policy=policy)
+    script += f"{wait}\nput {bench.file('old', old)} $md 0\nsync\n" + writer
+    text = yield bench.job(script, cut=True)
+    require("WRITING" in text, text[-600:])
+    return old, new, at
+
+
+def mds(level):
+    def run(bench):
+        old, new, at = yield from md_dies(bench, level, "", 16)
+        volume = bench.volume()
+        if level:
+            require(volume.report["dirty"], "the record says clean")
+            spoil(volume)
+        content = volume.content()
+        written = require_old_or_new(content, old, new, at)
+        with bench.serve() as server:
+            if level:
+                server.order("rebuild", "--wait", "vol")
+                server.scrub()
+            require(server.read() == content, "we read other bytes")
+        require(not bench.volume().wrong_rows(), "rows are wrong")
+        text = yield bench.job(JUDGE % "$drives" if level else "assemble $drives\nsum $md")
+        require_sum(text, content)
+        if level:
+            require_at_rest(text)
+            require_consistent(text)
+        return f"{written} sectors written before the end" + (", resynchronised" if level else "")
+
+    return run
+
+
+def ours_logged(sizes):
+    def run(bench):
+        bench.create("vol", 5, "--chunk", "64k")
+        volume = bench.volume()
+        old, new = pattern(1, volume.size), bytes([NEW]) * volume.size
+        at = 4 * MIB
+        with bench.serve() as server:
+            server.write(old)
+            die_in_writes(bench, server, sizes, at)
+        spoiled = spoil_logged_parity(volume)
+        require(spoiled > 0, "nothing was in the log")
+        require(volume.wrong_rows(), "nothing is wrong, so nothing would be proven")
+        content = bench.volume().content()
+        require_old_or_new(content, old, new, at)
+        yield from md_starts_replayed(bench, content)
+        return f"{spoiled} logged writes spoiled"
+
+    return run
+
+
+def md_starts_replayed(bench, content):
+    """md starts the array without a resync, and all rows are right."""
+    text = yield bench.job(JUDGE % words(order(len(bench.paths), FOUND)))
+    require("STATE idle none ppl" in text, f"md resyncs, or keeps no log: {text[-600:]}")
+    require_consistent(text)
+    require_sum(text, content)
+    volume = bench.volume()
+    require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong")
+    require(volume.content() == content, "the volume holds something else now")
+    require(not volume.report["dirty"] and volume.report["migration"] is None, "the record is not clean")
+    require(volume.report["write_hole_policy"].startswith("log on"), "the policy has gone")
+
+
+def mds_logged(blocks):
+    def run(bench):
+        old, new, at = yield from md_dies(bench, 5, "--consistency-policy=ppl", blocks)
+        volume = bench.volume()
+        spoiled = spoil_logged_parity(volume)
+        require(spoiled > 0, "nothing was in the log")
+        content = volume.content()
+        written = require_old_or_new(content, old, new, at)
+        require(volume.report["dirty"], "the record says clean")
+        with bench.serve() as server:
+            text = server.text()
+            require("made parity right" in text, f"no replay: {text}")
+            require("optimal" in text, f"a resync follows: {text}")
+        require(not bench.volume().wrong_rows(), f"rows {bench.volume().wrong_rows()[:9]} are wrong")
+        require(bench.volume().content() == content, "the volume holds something else now")
+        yield from md_starts_replayed(bench, content)
+        return f"{written} sectors written, {spoiled} logged writes spoiled; md agrees"
+
+    return run
+
+
+def mds_logged_and_degraded(bench):
+    old, new, at = yield from md_dies(bench, 5, "--consistency-policy=ppl", 1)
+    lost = 1
+    slots = order(len(bench.paths), SLOTS)
+    spoiled = spoil_logged_parity(bench.volume(), lost)
+    drives = [drive for drive in range(len(bench.paths)) if drive != slots[lost]]
+    with bench.serve("--degraded", drives=drives) as server:
+        require("made parity right" in server.text(), f"no replay: {server.text()}")
+        found = server.read()
+    written = require_old_or_new(found, old, new, at)
+    return f"{written} sectors written, {spoiled} logged writes spoiled, slot {lost} computed"
+
+
+def cases():
+    for level, drives in LEVELS.items():
+        policy = ", no log" if level == 5 else ""
+        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "ours", drives, ours(level))
+    for level, drives in LEVELS.items():
+        policy = ", no log" if level == 5 else ""
+        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "md's", drives, mds(level), then_wait=2.0)
+    yield Case("log", "RAID 5, killed in small writes", "ours", 4, ours_logged("4k-4k"))
+    yield Case("log", "RAID 5, killed in all kinds of writes", "ours", 4, ours_logged("4k-256k"))
+    yield Case("log", "RAID 5, killed in small writes", "md's", 4, mds_logged(1), then_wait=3.0)
+    yield Case("log", "RAID 5, killed in all kinds of writes", "md's", 4, mds_logged(64), then_wait=3.0)
+    yield Case("log", "RAID 5, killed, a member lost", "md's", 4, mds_logged_and_degraded, then_wait=3.0)
