@@ -108,7 +108,7 @@ class Bench:
         if self.sector_bytes != 512:
             lines += [f"/sbin/losetup -b {self.sector_bytes} {self.names[at]} /dev/ubd{self.letters[at]}" for at in drives]
         lines += [f"drives='{' '.join(names)}'"] + [f"d{at}={name}" for at, name in enumerate(self.names)]
-        lines += ["speed 2000000", "examine", "(", script, ")"]
+        lines += ["begin", "examine", "(", script, ")"]
         if not cut:
             lines += ["stop_arrays", "examine"]
             if self.sector_bytes != 512:

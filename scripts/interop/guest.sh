@@ -92,6 +92,12 @@ examine() {
     echo "@@"
 }
 
+# begin: forgets the names of arrays that other jobs have left running.
+begin() {
+    speed 2000000
+    rm -f /run/mdadm/map /dev/md/*
+}
+
 stop_arrays() {
     for try in 1 2 3 4 5 6 7 8 9 10; do
         grep -q ^md /proc/mdstat || break

@@ -1,7 +1,7 @@
 """All cases, in the order in which the table shows them."""
-from . import clean, crash
+from . import clean, crash, degraded, sync
 
-MODULES = [clean, crash]
+MODULES = [clean, crash, degraded, sync]
 
 
 def all_cases():

@@ -5,7 +5,7 @@ from ..requirement import require
 from ..volume import MIB
 from .common import (
     FOUND, LEVELS, SLOTS, md_create, md_size, order, overwrite, require_at_rest, require_consistent, require_served,
-    require_sum, require_volume, words)
+    require_sum, require_volume, said, words)
 
 CHUNKS_KIB = [4, 8, 16, 32, 64, 128]
 # The part that the second side overwrites.
@@ -55,7 +55,7 @@ def mds(level, chunk_kib, policy=""):
         name = bench.file("data", data)
         wait = "idle $md" if level else ""
         text = yield bench.job(md_create(level, slots, MD_SIZE_MIB, chunk_kib, policy) + f"{wait}\nput {name} $md 0")
-        require("NOT CREATED" not in text, text[-600:])
+        require("NOT CREATED" not in text, said(text))
         require(bench.volume().size == len(data), f"the volume has {bench.volume().size} bytes")
         require_volume(bench, data)
         part = pattern(4, PART[1])

@@ -1,0 +1,224 @@
+"""Initial synchronisation and rebuild, begun by one side and ended by the other where it had got to.
+
+That it did not begin anew is proven: behind the first side's position redundancy is still what an earlier owner
+left, and before it one row is spoiled. The other side has to make the former right and leave the latter alone.
+"""
+import re
+import time
+
+from ..batch import Case
+from ..bench import pattern
+from ..requirement import Failed, require
+from ..volume import MIB
+from .common import (
+    JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
+    require_sum, said, words)
+
+MD_SIZE_MIB = 8
+RATE = "4m"
+HALF = 0.4
+# md may begin a little before the position that is recorded, never after it.
+PATIENCE_SECONDS = 30
+
+
+class Spoiled:
+    """A row that the first side has done: its redundancy is overwritten, and put right again later."""
+
+    def __init__(self, bench, row, slot=None):
+        self.volume = bench.volume()
+        self.row = row
+        self.slot = self.volume.redundant_slot(row) if slot is None else slot
+        self.at = row * self.volume.chunk
+        self.saved = self.volume.read(self.slot, self.at, 4096)
+        self.volume.write(self.slot, self.at, pattern(9, 4096))
+
+    def require_sum(self, text, data):
+        """A mirror's readers may get either copy, so it is not asked."""
+        if self.volume.level == 5:
+            require_sum(text, data)
+
+    def require_alone(self):
+        """It is the only wrong row: the other side did the rest, and no more."""
+        wrong = self.volume.wrong_rows()
+        require(self.row in wrong, "the other side began anew")
+        require(wrong == [self.row], f"rows {wrong[:9]} are wrong")
+        self.volume.write(self.slot, self.at, self.saved)
+        require(not self.volume.wrong_rows(), "the row cannot be put right")
+
+
+def wait_for(server, fraction):
+    """Until the job of the only volume has done so much."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        job = server.status()["volumes"][0]["job"]
+        if job and job["done_bytes"] >= fraction * job["total_bytes"]:
+            return
+        time.sleep(0.05)
+    raise Failed(f"the job does not get on: {server.status()['volumes']}")
+
+
+def begun(bench, kind):
+    """How far the record says that the job is, in percent."""
+    volume = bench.volume()
+    migration = volume.report["migration"]
+    require(migration is not None and migration["kind"] == kind, f"the record has no {kind}: {volume.report}")
+    percent = migration["done_bytes"] * 100 // volume.component
+    require(15 <= percent <= 95, f"the record says {percent} %")
+    require(migration["done_bytes"] > 2 * volume.chunk, "the position is too near to the start")
+    return percent
+
+
+def ours_initial(level):
+    def run(bench):
+        bench.fill()
+        chunk = ["--chunk", "16k"] if level != 1 else []
+        bench.create("vol", level, *chunk, "--no-zero")
+        with bench.serve("--rate", RATE) as server:
+            wait_for(server, HALF)
+        percent = begun(bench, "initial synchronisation")
+        content = bench.volume().content()
+        wrong = bench.volume().wrong_rows()
+        require(wrong, "everything was right already")
+        spoiled = Spoiled(bench, 1)
+        text = yield bench.job(f"speed 10\nassemble $drives\nstarting $md\nspeed 2000000\nsynchronised $md\nsum $md")
+        require("STATE resync" in text or re.search(r"STATE idle [1-9]", text), f"md does nothing: {said(text)}")
+        spoiled.require_sum(text, content)
+        spoiled.require_alone()
+        require(bench.volume().content() == content, "the drives hold something else")
+        require_served(bench, content)
+        return f"md goes on at {percent} %, {len(wrong)} rows were wrong"
+
+    return run
+
+
+# md takes a limit only while it does nothing.
+FREEZE = """
+echo frozen > /sys/block/$md/md/sync_action
+until echo %d > /sys/block/$md/md/sync_max; do sleep 0.02; done 2> /dev/null
+echo resync > /sys/block/$md/md/sync_action
+"""
+# Lets md go on until the limit.
+UNTIL = """
+speed 2000000
+until [ "$(cut -d' ' -f1 /sys/block/$md/md/sync_completed 2> /dev/null)" = %d ]; do sleep 0.02; done
+"""
+
+
+def md_initial(level):
+    def run(bench):
+        bench.fill()
+        slots = order(len(bench.paths), SLOTS)
+        # RAID 10 counts sectors of the volume, the others those of a member.
+        sectors = (MD_SIZE_MIB * MIB // 512) * (2 if level == 10 else 1)
+        until = int(sectors * HALF) // 1024 * 1024
+        script = "speed 10\n" + md_create(level, slots, MD_SIZE_MIB, 16) + FREEZE % until + UNTIL % until
+        yield bench.job(script)
+        percent = begun(bench, "initial synchronisation")
+        content = bench.volume().content()
+        wrong = bench.volume().wrong_rows()
+        require(wrong, "everything was right already")
+        spoiled = Spoiled(bench, 1)
+        with bench.serve() as server:
+            server.order("rebuild", "--wait", "vol")
+            if level == 5:
+                require(server.read() == content, "we read other bytes")
+        spoiled.require_alone()
+        text = yield bench.job(JUDGE % "$drives")
+        require_at_rest(text)
+        require_consistent(text)
+        require_sum(text, content)
+        return f"we go on at {percent} %, {len(wrong)} rows were wrong"
+
+    return run
+
+
+def spoil_rebuilt(bench, lost_slot):
+    """A row before the position, where the new drive has redundancy and no data."""
+    volume = bench.volume()
+    row = next(row for row in range(1, 9) if volume.level != 5 or volume.parity_slot(row) == lost_slot)
+    return Spoiled(bench, row, lost_slot)
+
+
+def ours_rebuild(level):
+    lost = 1
+
+    def run(bench):
+        spare = len(bench.paths) - 1
+        bench.fill([spare])
+        slots = order(spare, SLOTS)
+        chunk = ["--chunk", "16k"] if level != 1 else []
+        bench.create("vol", level, *chunk, drives=slots)
+        data = pattern(1, bench.volume().size)
+        left = [drive for drive in slots if drive != slots[lost]]
+        with bench.serve(drives=slots) as server:
+            server.write(data)
+            server.order("fail", bench.names[slots[lost]])
+            server.order("rate", RATE)
+            server.order("add-spare", "--force", bench.spec(spare))
+            wait_for(server, HALF)
+        percent = begun(bench, "rebuild")
+        wrong = bench.volume().wrong_rows()
+        require(wrong, "everything was right already")
+        spoiled = spoil_rebuilt(bench, lost)
+        drives = [*left, spare]
+        script = f"speed 10\nassemble {words(drives)}\nstarting $md\nspeed 2000000\nwritable $md\nhealthy $md\nsum $md"
+        text = yield bench.job(script, drives=drives)
+        spoiled.require_sum(text, data)
+        spoiled.require_alone()
+        require(bench.volume().content() == data, "the drives hold something else")
+        require_served(bench, data, drives=drives)
+        return f"md goes on at {percent} %, {len(wrong)} rows were wrong"
+
+    return run
+
+
+def md_rebuild(level, cut):
+    lost = 1
+
+    def run(bench):
+        spare = len(bench.paths) - 1
+        bench.fill([spare])
+        slots = order(spare, SLOTS)
+        data = pattern(3, md_size(level, spare, MD_SIZE_MIB))
+        # For a rebuild md counts sectors of the members, whatever the level.
+        until = int(MD_SIZE_MIB * MIB // 512 * HALF) // 1024 * 1024
+        script = md_create(level, slots, MD_SIZE_MIB, 16)
+        script += f"""
+idle $md
+put {bench.file('data', data)} $md 0
+speed 10
+echo {until} > /sys/block/$md/md/sync_max
+mdadm -q -f /dev/$md $d{slots[lost]}
+while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+mdadm -q --add /dev/$(container) $d{spare}
+until [ "$(cat /sys/block/$md/md/sync_action)" = recover ]; do sleep 0.02; done
+"""
+        yield bench.job(script + UNTIL % until + "sleep 0.3\n", cut=cut)
+        percent = begun(bench, "rebuild")
+        wrong = bench.volume().wrong_rows()
+        require(wrong, "everything was right already")
+        spoiled = spoil_rebuilt(bench, lost)
+        drives = [drive for drive in range(len(bench.paths)) if drive != slots[lost]]
+        with bench.serve(drives=drives) as server:
+            server.order("rebuild", "--wait", "vol")
+            if level == 5:
+                require(server.read() == data, "we read other bytes")
+        spoiled.require_alone()
+        text = yield bench.job(JUDGE % words(drives), drives=drives)
+        require_at_rest(text)
+        require_consistent(text)
+        require_sum(text, data)
+        return f"we go on at {percent} %, {len(wrong)} rows were wrong"
+
+    return run
+
+
+def cases():
+    for level, members in REDUNDANT.items():
+        name = f"RAID {level}, initial synchronisation"
+        yield Case("midway", name, "ours", members, ours_initial(level))
+        yield Case("midway", name, "md's", members, md_initial(level))
+        name = f"RAID {level}, rebuild"
+        yield Case("midway", name, "ours", members + 1, ours_rebuild(level))
+        yield Case("midway", name, "md's", members + 1, md_rebuild(level, False))
+        yield Case("midway", f"{name}, power cut", "md's", members + 1, md_rebuild(level, True))
