@@ -24,8 +24,8 @@ fast: ## the modules' own tests only
 e2e: ## the end-to-end tests only: the built binary with real clients and file systems
 	@scripts/test.sh e2e
 
-test-interop: build ## Linux md in a machine of its own and we replay each other's write-hole logs
-	@scripts/interop.py
+test-interop: build ## Linux md in a machine of its own and we go on with each other's arrays (ARGS=--long: more cases)
+	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m interop $(ARGS)
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice
 	@scripts/faults.sh $(COUNT)

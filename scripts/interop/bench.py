@@ -90,9 +90,12 @@ class Bench:
     def volume(self, index=0):
         return Volume(self.record()["volumes"][index], dict(zip(self.names, self.paths)))
 
+    def open_server(self, *options, drives=None):
+        return Server(self, self.specs(drives), options)
+
     @contextmanager
     def serve(self, *options, drives=None):
-        server = Server(self, self.specs(drives), options)
+        server = self.open_server(*options, drives=drives)
         try:
             yield server
         except BaseException:
@@ -164,6 +167,12 @@ class Server:
     def order(self, *words):
         return self.bench.fullstripe(words[0], "--socket", self.socket, *words[1:])
 
+    def begin_order(self, *words):
+        """An order that nobody waits for."""
+        return subprocess.Popen(
+            [self.bench.lab.binary, words[0], "--socket", self.socket, *words[1:]], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.bench.lab.environment)
+
     def status(self):
         return json.loads(self.order("status", "--json"))
 
@@ -181,6 +190,14 @@ class Server:
             file.write(data)
         self.qemu(volume, f"write -q -s {source} {at} {len(data)}", "flush")
         os.remove(source)
+
+    def read_part(self, at, length, volume="vol"):
+        """Some of it, by a client that reads in words of its own."""
+        target = os.path.join(self.bench.folder, "part")
+        words = ["qemu-img", "dd", "-f", "raw", "-O", "raw", "bs=65536", f"skip={at >> 16}", f"count={(at + length) >> 16}"]
+        subprocess.run([*words, f"if={self.uri(volume)}", f"of={target}"], check=True, timeout=60, capture_output=True)
+        with open(target, "rb") as file:
+            return file.read()
 
     def qemu(self, volume, *commands):
         words = [word for command in commands for word in ("-c", command)]

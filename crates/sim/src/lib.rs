@@ -18,6 +18,7 @@
 pub mod budget;
 pub mod campaign;
 pub mod container;
+pub mod cuts;
 pub mod drive;
 pub mod history;
 pub mod journal;

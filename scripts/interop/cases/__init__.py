@@ -1,7 +1,7 @@
 """All cases, in the order in which the table shows them."""
-from . import clean, crash, degraded, sync
+from . import big, clean, crash, degraded, spares, sync, tools, volumes
 
-MODULES = [clean, crash, degraded, sync]
+MODULES = [clean, crash, degraded, sync, spares, volumes, big, tools]
 
 
 def all_cases():

@@ -9,7 +9,7 @@ from ..volume import MIB
 LEVELS = {0: 4, 1: 2, 10: 4, 5: 4}
 REDUNDANT = {1: 2, 10: 4, 5: 4}
 # How many members' data a volume holds.
-COLUMNS = {(0, 4): 4, (1, 2): 1, (10, 4): 2, (5, 4): 3, (5, 3): 2}
+COLUMNS = {(0, 2): 2, (0, 4): 4, (1, 2): 1, (10, 4): 2, (5, 4): 3, (5, 3): 2}
 # Neither slots nor the order in which md finds drives is that of their names.
 SLOTS = [2, 0, 3, 1]
 FOUND = [3, 1, 0, 2]

@@ -185,7 +185,9 @@ def md_rebuild(level, cut):
         script = md_create(level, slots, MD_SIZE_MIB, 16)
         script += f"""
 idle $md
+echo 0.05 > /sys/block/$md/md/safe_mode_delay
 put {bench.file('data', data)} $md 0
+until [ "$(cat /sys/block/$md/md/array_state)" = clean ]; do sleep 0.02; done
 speed 10
 echo {until} > /sys/block/$md/md/sync_max
 mdadm -q -f /dev/$md $d{slots[lost]}

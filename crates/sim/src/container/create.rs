@@ -85,7 +85,11 @@ fn new_drive(topology: &Topology, bay: usize) -> Result<NewDrive> {
     })
 }
 
-fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
+/// The record of a topology.
+///
+/// # Errors
+/// The format does not take the topology.
+pub fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
     let drives = (0..topology.members as usize).map(|bay| new_drive(topology, bay));
     let drives = drives.collect::<Result<Vec<_>>>()?;
     let identity = ContainerIdentity {

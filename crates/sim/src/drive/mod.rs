@@ -6,6 +6,7 @@ pub mod faults;
 pub mod store;
 pub mod timing;
 
+use crate::cuts::tape::{Clock, Tape};
 use crate::random::Stream;
 use cache::{Cache, Survival};
 use engine::plan::StepKind;
@@ -25,6 +26,8 @@ pub struct Drive {
     pub faults: Faults,
     /// How long commands take.
     pub timing: Box<dyn Timing>,
+    /// Keeps what is written, where somebody wants to cut the power at every point.
+    pub tape: Option<Tape>,
     store: Store,
     cache: Cache,
     random: Stream,
@@ -49,6 +52,7 @@ impl Drive {
             volatile_cache,
             faults: Faults::default(),
             timing,
+            tape: None,
             store,
             cache: Cache::default(),
             random,
@@ -104,7 +108,12 @@ impl Drive {
                 let zeros = vec![0; length_bytes as usize];
                 self.write(offset_bytes, &zeros, false);
             }
-            StepKind::Flush => self.cache.flushed(position),
+            StepKind::Flush => {
+                self.cache.flushed(position);
+                if let Some(tape) = &mut self.tape {
+                    tape.flushed(position);
+                }
+            }
             StepKind::Log { .. } | StepKind::Xor { .. } | StepKind::Compare => {}
         }
         Ok(())
@@ -115,6 +124,10 @@ impl Drive {
             self.cache.note(&self.store, offset_bytes, bytes.len());
         }
         self.store.write(offset_bytes, bytes);
+        if let Some(tape) = &mut self.tape {
+            let safe = fua || !self.volatile_cache;
+            tape.wrote(self.cache.position(), offset_bytes, bytes, safe);
+        }
         if fua && self.volatile_cache {
             self.cache.written_through(offset_bytes, bytes.len());
         }
@@ -171,6 +184,11 @@ impl Drive {
     pub fn tamper(&mut self, offset_bytes: u64, bytes: &[u8]) {
         self.store.write(offset_bytes, bytes);
         self.cache.written_through(offset_bytes, bytes.len());
+    }
+
+    /// Begins to keep what is written; what lies there now counts as safe.
+    pub fn record(&mut self, clock: &Clock) {
+        self.tape = Some(Tape::new(clock.clone(), self.store.clone()));
     }
 
     /// Replaces all that the drive holds.

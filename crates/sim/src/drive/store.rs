@@ -1,6 +1,7 @@
 //! What lies on a drive: sectors in pages that exist only where something was written.
 
 use crate::random::mix;
+use std::rc::Rc;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -13,7 +14,8 @@ pub type Page = [u8; PAGE_BYTES as usize];
 /// See the module's prose.
 #[derive(Clone)]
 pub struct Store {
-    pages: Vec<Option<Box<Page>>>,
+    /// Shared with copies of the drive until they are written.
+    pages: Vec<Option<Rc<Page>>>,
     /// Pages that nobody has written hold what an earlier owner left, a function of this; or zeros.
     left_over: Option<u64>,
 }
@@ -43,7 +45,7 @@ impl Store {
     #[must_use]
     pub fn page(&self, page: usize) -> Box<Page> {
         match &self.pages[page] {
-            Some(bytes) => bytes.clone(),
+            Some(bytes) => Box::new(**bytes),
             None => Store::fresh(self.left_over, page),
         }
     }
@@ -51,7 +53,8 @@ impl Store {
     /// A page, to be changed.
     pub fn page_mut(&mut self, page: usize) -> &mut Page {
         let left_over = self.left_over;
-        self.pages[page].get_or_insert_with(|| Store::fresh(left_over, page))
+        let bytes = self.pages[page].get_or_insert_with(|| Store::fresh(left_over, page).into());
+        Rc::make_mut(bytes)
     }
 
     /// Copies what lies from `offset_bytes` on.

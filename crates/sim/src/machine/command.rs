@@ -1,6 +1,8 @@
 //! Commands on their way to drives and back: started by the engine or for its metadata, answered after a
 //! time, cancelled perhaps, and ended anyhow when the process or the power goes.
 
+mod pending;
+
 use super::{Ending, Happening, Machine, Note};
 use crate::drive::faults::MEDIA;
 use engine::control::record::Record;

@@ -88,6 +88,7 @@ pub enum Ended {
 }
 
 /// The oracle of one volume. See the module's prose.
+#[derive(Clone)]
 pub struct Oracle {
     volume: u8,
     /// Empty where nothing but the first value is possible.

@@ -122,7 +122,7 @@ impl Run<'_> {
         })
     }
 
-    fn read_everything(&mut self) -> Result<(), Failure> {
+    pub(super) fn read_everything(&mut self) -> Result<(), Failure> {
         for volume in 0..self.shapes.len() {
             let size_bytes = self.shapes[volume].size_bytes;
             let mut offset_bytes = 0;

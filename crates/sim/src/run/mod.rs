@@ -1,6 +1,7 @@
 //! Running a history: the array under its clients, its faults and its operators, then healed, then judged.
 
 mod clients;
+pub(crate) mod cut;
 mod faults;
 mod heal;
 mod judge;

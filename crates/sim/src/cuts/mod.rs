@@ -1,0 +1,211 @@
+//! Every power cut: an operation is carried out over drives that keep what they are told to write ([`tape`]); at
+//! every instant of it the power goes, and every state that this can leave ([`images`]) is assembled by the real
+//! code, read by the oracle, made whole, and judged.
+//!
+//! Where the fault world draws, this enumerates: small operations ([`scenes`]), and all of what may become of each.
+//! Up to twelve writes that are not safe, all 4,096 combinations are looked at, and some with torn writes; above that
+//! as many are drawn. A state that was looked at before, with clients that know no more, is counted and not looked
+//! at again.
+
+mod create;
+pub mod images;
+pub mod scenes;
+pub mod tape;
+
+use crate::container::create::drive;
+use crate::drive::Drive;
+use crate::history::{History, Topology};
+use crate::oracle::{Oracle, Value};
+use crate::random::Stream;
+use crate::run::Failure;
+use crate::run::cut::{Moment, judge, moments, moments_of_start};
+use engine::layout::Level;
+use images::{Image, Limits};
+use scenes::{KINDS, Kind, LEVELS, Scene, scene};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// What came of one scene.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The level.
+    pub level: Level,
+    /// What was under way.
+    pub kind: Kind,
+    /// Instants at which the power was cut.
+    pub cuts: u64,
+    /// Those of them with more open writes than can be combined: states were drawn.
+    pub drawn_cuts: u64,
+    /// Most open writes at an instant.
+    pub open_most: u32,
+    /// States.
+    pub images: u64,
+    /// States that differ from those before, in what is on the drives or in what clients know: started and judged.
+    pub judged: u64,
+    /// Of those, states without an array: it was not made yet.
+    pub without_array: u64,
+    /// The first thing that did not hold.
+    pub failure: Option<String>,
+}
+
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    /// Only this level.
+    pub level: Option<Level>,
+    /// Only this kind.
+    pub kind: Option<Kind>,
+    /// How many states.
+    pub limits: Limits,
+    /// Threads.
+    pub jobs: usize,
+}
+
+impl Selection {
+    /// Looks at everything selected. The result does not depend on the number of threads.
+    ///
+    /// # Panics
+    /// An assertion of the engine does not hold.
+    #[must_use]
+    pub fn run(&self, progress: impl Fn(usize, usize) + Sync) -> Vec<Outcome> {
+        let chosen: Vec<(Level, Kind)> = LEVELS
+            .into_iter()
+            .flat_map(|level| KINDS.map(|kind| (level, kind)))
+            .filter(|(level, _)| self.level.is_none_or(|only| only == *level))
+            .filter(|(_, kind)| self.kind.is_none_or(|only| only == *kind))
+            .filter(|(level, kind)| scene(*level, *kind).is_some())
+            .collect();
+        let (next, done) = (Mutex::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, chosen.len().max(1)) {
+                scope.spawn(|| {
+                    while let Some(at) = take(&next, chosen.len()) {
+                        let (level, kind) = chosen[at];
+                        let Some(scene) = scene(level, kind) else {
+                            continue;
+                        };
+                        let outcome = look_at(&scene, self.limits);
+                        let mut done = done.lock().expect("no thread panics with it");
+                        done.push((at, outcome));
+                        progress(done.len(), chosen.len());
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().expect("no thread panics with it");
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+}
+
+fn take(next: &Mutex<usize>, count: usize) -> Option<usize> {
+    let mut next = next.lock().expect("no thread panics with it");
+    let at = *next;
+    *next += 1;
+    (at < count).then_some(at)
+}
+
+/// Cuts the power at every instant of a scene.
+#[must_use]
+pub fn look_at(scene: &Scene, limits: Limits) -> Outcome {
+    let mut looker = Looker::new(scene, limits);
+    let (history, window) = (&scene.history, scene.window.clone());
+    let done = match scene.kind {
+        Kind::Create => looker.look_at_create(),
+        Kind::Start => moments_of_start(history, window.start, |moment| looker.look(&moment)),
+        _ => moments(history, window, |moment| looker.look(&moment)),
+    };
+    looker.outcome.failure = done.err().map(|failure| {
+        let outcome = &looker.outcome;
+        format!(
+            "cut {}, state {} (judged {}): {failure}",
+            outcome.cuts, looker.number, outcome.judged
+        )
+    });
+    looker.outcome
+}
+
+struct Looker<'a> {
+    history: &'a History,
+    limits: Limits,
+    random: Stream,
+    seen: BTreeSet<(u64, u64)>,
+    /// Of the cut at hand.
+    number: u64,
+    outcome: Outcome,
+}
+
+impl<'a> Looker<'a> {
+    fn new(scene: &'a Scene, limits: Limits) -> Looker<'a> {
+        Looker {
+            history: &scene.history,
+            limits,
+            random: Stream::new(scene.history.seed, "cuts", 0),
+            seen: BTreeSet::new(),
+            number: 0,
+            outcome: Outcome {
+                level: scene.level,
+                kind: scene.kind,
+                cuts: 0,
+                drawn_cuts: 0,
+                open_most: 0,
+                images: 0,
+                judged: 0,
+                without_array: 0,
+                failure: None,
+            },
+        }
+    }
+
+    fn look(&mut self, moment: &Moment) -> Result<(), Failure> {
+        let (outcome, seen) = (&mut self.outcome, &mut self.seen);
+        let open = moment.cut.open();
+        outcome.cuts += 1;
+        outcome.drawn_cuts += u64::from(open > self.limits.every_up_to);
+        outcome.open_most = outcome.open_most.max(open);
+        self.number = 0;
+        let number = &mut self.number;
+        let history = self.history;
+        let may_be_nothing = outcome.kind == Kind::Create;
+        let images = moment.cut.images(self.limits, &mut self.random, |image| {
+            *number += 1;
+            if !seen.insert((image.name, moment.answered)) {
+                return Ok(());
+            }
+            outcome.judged += 1;
+            let drives = drives_of(history.seed, &history.topology, image);
+            let is_there = judge(history, drives, moment.oracles.clone(), may_be_nothing)?;
+            outcome.without_array += u64::from(!is_there);
+            Ok(())
+        })?;
+        self.outcome.images += images;
+        Ok(())
+    }
+
+    fn look_at_create(&mut self) -> Result<(), Failure> {
+        let topology = &self.history.topology;
+        let unsound = |error: anyhow::Error| Failure::Unsound(format!("{error:#}"));
+        let sectors = topology.size_bytes(0) / 512;
+        for cut in create::cuts(self.history.seed, topology).map_err(unsound)? {
+            self.look(&Moment {
+                cut,
+                oracles: vec![Oracle::new(0, sectors, Value::Zero)],
+                answered: 0,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn drives_of(seed: u64, topology: &Topology, image: Image) -> Vec<Drive> {
+    let stores = image.stores.into_iter().enumerate();
+    let drives = stores.map(|(bay, store)| {
+        let mut drive = drive(seed, topology, bay, false);
+        drive.replace_content(store);
+        drive
+    });
+    drives.collect()
+}
+
+#[cfg(test)]
+mod tests;

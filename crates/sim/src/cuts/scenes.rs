@@ -1,0 +1,279 @@
+//! What is cut: for each level, one small array for each kind of operation.
+//!
+//! A scene is a history without faults. It begins with old data everywhere, flushed, on an array that has become
+//! clean again; then comes what the scene is about, and the instants of that are looked at.
+
+use crate::history::{Act, Action, Ask, History, Mode, Order, Topology, VolumeShape};
+use engine::layout::Level;
+use engine::request::Operation;
+use std::ops::Range;
+
+/// What is under way when the power goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A full row is written.
+    FullRow,
+    /// Parts of chunks are written, also across their borders, several at once.
+    Partial,
+    /// FUA and FLUSH among writes.
+    Durable,
+    /// Zeros are written.
+    Zeroes,
+    /// Parts are written while a member is lost.
+    Degraded,
+    /// A spare is being rebuilt onto, under writes.
+    Rebuild,
+    /// The process starts after a power cut: logs are replayed, records rewritten.
+    Start,
+    /// A drive is failed under writes: the record changes.
+    Metadata,
+    /// The same with a spare, which takes the drive's place.
+    SpareActivation,
+    /// The array is being made.
+    Create,
+    /// The first write after a rest, and the rest after it.
+    CleanAndDirty,
+}
+
+/// All of them, in the order of reports.
+pub const KINDS: [Kind; 11] = [
+    Kind::FullRow,
+    Kind::Partial,
+    Kind::Durable,
+    Kind::Zeroes,
+    Kind::Degraded,
+    Kind::Rebuild,
+    Kind::Start,
+    Kind::Metadata,
+    Kind::SpareActivation,
+    Kind::Create,
+    Kind::CleanAndDirty,
+];
+
+/// All levels, in the order of reports.
+pub const LEVELS: [Level; 4] = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5];
+
+impl Kind {
+    /// Its name in reports and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FullRow => "full-row",
+            Kind::Partial => "partial",
+            Kind::Durable => "durable",
+            Kind::Zeroes => "zeroes",
+            Kind::Degraded => "degraded",
+            Kind::Rebuild => "rebuild",
+            Kind::Start => "start",
+            Kind::Metadata => "metadata",
+            Kind::SpareActivation => "spare",
+            Kind::Create => "create",
+            Kind::CleanAndDirty => "clean",
+        }
+    }
+
+    fn needs_redundancy(self) -> bool {
+        matches!(
+            self,
+            Kind::Degraded | Kind::Rebuild | Kind::Start | Kind::Metadata | Kind::SpareActivation
+        ) || self == Kind::CleanAndDirty
+    }
+}
+
+const KIB: u64 = 1 << 10;
+const MS: u64 = 1_000_000;
+/// Chunk of all arrays.
+const CHUNK: u64 = 16 * KIB;
+/// Bytes on each member.
+const COMPONENT: u64 = 64 * KIB;
+/// The same where a rebuild shall take several steps.
+const COMPONENT_OF_REBUILD: u64 = 512 * KIB;
+/// Old data are written by requests of this size.
+const REQUEST: u64 = 128 * KIB;
+/// When old data are written.
+const OLD_AT: u64 = 5 * MS;
+/// When a drive is failed before the scene.
+const FAIL_AT: u64 = 150 * MS;
+/// When the scene begins.
+const SCENE_AT: u64 = 400 * MS;
+/// How long an array rests until it is clean.
+const CLEAN_AFTER: u64 = 40 * MS;
+
+/// A scene. See the module's prose.
+pub struct Scene {
+    /// The level.
+    pub level: Level,
+    /// What it is about.
+    pub kind: Kind,
+    /// The array and what happens.
+    pub history: History,
+    /// The part that is looked at, in nanoseconds; of [`Kind::Start`], the beginning is where the power goes.
+    pub window: Range<u64>,
+}
+
+/// The scene of a level and a kind; nothing where there is no such thing.
+#[must_use]
+pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
+    if level == Level::Raid0 && kind.needs_redundancy() {
+        return None;
+    }
+    let mut author = Author::new(level, kind);
+    let (row, now) = (author.row_bytes(), SCENE_AT);
+    let mut window = now..now + 20 * MS;
+    match kind {
+        Kind::FullRow => author.write(now, 0, row),
+        Kind::Partial | Kind::Degraded => author.parts(now),
+        Kind::Durable => author.durable(now),
+        Kind::Zeroes => {
+            author.ask(
+                now,
+                Operation::WriteZeroes {
+                    keep_allocated: true,
+                    only_if_fast: false,
+                },
+                false,
+                0,
+                row,
+            );
+            author.write(now + 20_000, row, 4 * KIB);
+        }
+        Kind::Start => {
+            author.parts(now);
+            // Amid the writes.
+            window = now + 230_000..now + 230_000;
+        }
+        Kind::Metadata | Kind::SpareActivation => {
+            author.write(now, 4 * KIB, 4 * KIB);
+            author.act(now + 30_000, Act::Order(Order::Fail(1)));
+            author.write(now + 60_000, CHUNK, 8 * KIB);
+            author.flush(now + 400_000);
+            author.write(now + 3 * MS, 12 * KIB, 4 * KIB);
+        }
+        Kind::Rebuild => {
+            author.act(now, Act::Order(Order::Fail(1)));
+            author.write(now + 8 * MS, 4 * KIB, 4 * KIB);
+            author.write(now + 8 * MS, author.size() / 2, 8 * KIB);
+            author.flush(now + 9 * MS);
+            window = now + 6 * MS..now + 120 * MS;
+        }
+        Kind::Create => {}
+        Kind::CleanAndDirty => {
+            author.write(now, 4 * KIB, 4 * KIB);
+            window.end = now + 2 * CLEAN_AFTER;
+        }
+    }
+    Some(Scene {
+        level,
+        kind,
+        history: author.history,
+        window,
+    })
+}
+
+struct Author {
+    history: History,
+}
+
+impl Author {
+    fn new(level: Level, kind: Kind) -> Author {
+        let (members, component_bytes) = match level {
+            Level::Raid0 => (3, COMPONENT),
+            // The format counts rows of two times 64 KiB.
+            Level::Raid1 => (2, 2 * COMPONENT),
+            Level::Raid10 | Level::Raid5 if kind == Kind::Rebuild => (4, COMPONENT_OF_REBUILD),
+            Level::Raid10 | Level::Raid5 => (4, COMPONENT),
+        };
+        let spares = u8::from(matches!(kind, Kind::Rebuild | Kind::SpareActivation));
+        let topology = Topology {
+            members,
+            volumes: vec![VolumeShape {
+                level,
+                chunk_bytes: CHUNK as u32,
+                component_bytes,
+                born_in_sync: true,
+                logged: level == Level::Raid5,
+            }],
+            shards: 1,
+            volatile: vec![true; usize::from(members + spares)],
+            left_over: false,
+            spares,
+            deadline_ns: 1_000 * MS,
+            clean_after_ns: CLEAN_AFTER,
+            rate_bytes_per_s: 0,
+            latency_ns: 20_000,
+            spread_ns: 30_000,
+        };
+        let mut author = Author {
+            history: History {
+                seed: 1,
+                mode: Mode::Survivable,
+                topology,
+                actions: Vec::new(),
+            },
+        };
+        if kind != Kind::Create {
+            for at in (0..author.size()).step_by(REQUEST as usize) {
+                author.write(OLD_AT, at, REQUEST.min(author.size() - at));
+            }
+            author.flush(OLD_AT + 50 * MS);
+        }
+        if kind == Kind::Degraded {
+            author.act(FAIL_AT, Act::Order(Order::Fail(1)));
+        }
+        author
+    }
+
+    fn size(&self) -> u64 {
+        self.history.topology.size_bytes(0)
+    }
+
+    /// Data of a row, or of as much of a mirror.
+    fn row_bytes(&self) -> u64 {
+        CHUNK * self.history.topology.data_members(0)
+    }
+
+    fn act(&mut self, at_ns: u64, act: Act) {
+        let number = self.history.actions.len() as u32 + 1;
+        self.history.actions.push(Action { at_ns, act, number });
+    }
+
+    fn ask(&mut self, at_ns: u64, operation: Operation, fua: bool, offset_bytes: u64, length: u64) {
+        self.act(
+            at_ns,
+            Act::Ask(Ask {
+                connection: 0,
+                volume: 0,
+                operation,
+                fua,
+                offset_bytes,
+                length_bytes: length as u32,
+            }),
+        );
+    }
+
+    fn write(&mut self, at_ns: u64, offset_bytes: u64, length: u64) {
+        self.ask(at_ns, Operation::Write, false, offset_bytes, length);
+    }
+
+    fn flush(&mut self, at_ns: u64) {
+        self.ask(at_ns, Operation::Flush, false, 0, 0);
+    }
+
+    /// In one chunk, across the border of two, and less than a block.
+    fn parts(&mut self, now: u64) {
+        self.write(now, 4 * KIB, 4 * KIB);
+        self.write(now + 2_000, CHUNK - 2 * KIB, 6 * KIB);
+        self.write(now + 4_000, 2 * CHUNK + 512, 1536);
+        // Over what is in flight, and again when that is done.
+        self.write(now + 100_000, 6 * KIB, 4 * KIB);
+        self.write(now + 2 * MS, 5 * KIB, 2 * KIB);
+    }
+
+    fn durable(&mut self, now: u64) {
+        self.write(now, 0, 4 * KIB);
+        self.ask(now + 5_000, Operation::Write, true, CHUNK, 4 * KIB);
+        self.flush(now + 600_000);
+        self.write(now + 1_200_000, 2 * KIB, 4 * KIB);
+        self.ask(now + 1_800_000, Operation::Write, true, 8 * KIB, 1 * KIB);
+    }
+}

@@ -1,0 +1,157 @@
+//! What [`crate::cuts`] needs of a run: to stop it at every instant, and to begin one on drives that the power
+//! has left behind.
+
+use super::{Failure, Run};
+use crate::cuts::images::Cut;
+use crate::cuts::tape::Clock;
+use crate::drive::Drive;
+use crate::history::History;
+use crate::machine::{Ending, Machine};
+use crate::oracle::Oracle;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The power at an instant of a history.
+pub(crate) struct Moment {
+    /// What the drives may hold.
+    pub cut: Cut,
+    /// What clients may expect.
+    pub oracles: Vec<Oracle>,
+    /// Answers that clients had by then: no state is looked at twice while they have no more.
+    pub answered: u64,
+}
+
+/// Runs a history and hands over every instant in `window`, in nanoseconds, at which something has changed.
+///
+/// # Errors
+/// The history fails, or `look` does.
+pub(crate) fn moments(
+    history: &History,
+    window: Range<u64>,
+    mut look: impl FnMut(Moment) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut run = Run::new(history, false)?;
+    let clock = record(&run);
+    run.start()?;
+    run.schedule_action();
+    let mut seen = None;
+    loop {
+        let Some(happening) = run.machine.borrow_mut().queue.take() else {
+            return Ok(());
+        };
+        if run.now_ns() > window.end {
+            return Ok(());
+        }
+        run.happen(happening)?;
+        let mut machine = run.machine.borrow_mut();
+        let tapes = machine.drives.iter_mut();
+        tapes.for_each(|drive| {
+            if let Some(tape) = &mut drive.tape {
+                tape.fold();
+            }
+        });
+        if machine.queue.now_ns() < window.start {
+            continue;
+        }
+        let now = (
+            clock.get(),
+            machine.writes_on_their_way().len(),
+            run.counts.requests,
+        );
+        if seen.replace(now) == Some(now) {
+            continue;
+        }
+        let moment = Moment {
+            cut: Cut::now(&machine, clock.get()),
+            oracles: run.oracles.clone(),
+            answered: run.counts.requests,
+        };
+        drop(machine);
+        look(moment)?;
+    }
+}
+
+/// Runs a history until `cut_ns`, cuts the power there, and hands over every instant of the start that follows.
+///
+/// # Errors
+/// As [`moments`]; or the start is refused.
+pub(crate) fn moments_of_start(
+    history: &History,
+    cut_ns: u64,
+    mut look: impl FnMut(Moment) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut run = Run::new(history, false)?;
+    run.start()?;
+    run.schedule_action();
+    while run.now_ns() < cut_ns {
+        let Some(happening) = run.machine.borrow_mut().queue.take() else {
+            break;
+        };
+        run.happen(happening)?;
+    }
+    // What was on its way has been carried out, and none of it is lost: there is most to bring in order.
+    let begun = run.machine.borrow().writes_on_their_way();
+    if let Some(process) = run.process.take() {
+        process.end(Ending::Process);
+    }
+    for (bay, offset_bytes, bytes) in begun {
+        run.machine.borrow_mut().drives[bay].tamper(offset_bytes, &bytes);
+    }
+    run.forget_flying();
+    run.oracles.iter_mut().for_each(|oracle| {
+        oracle.crash(true);
+    });
+    let clock = record(&run);
+    run.start()?;
+    let machine = run.machine.borrow();
+    for until in 0..=clock.get() {
+        look(Moment {
+            cut: Cut::new(&machine.drives, until, Vec::new()),
+            oracles: run.oracles.clone(),
+            answered: 0,
+        })?;
+    }
+    Ok(())
+}
+
+fn record(run: &Run<'_>) -> Clock {
+    let clock = Clock::default();
+    let mut machine = run.machine.borrow_mut();
+    let drives = machine.drives.iter_mut();
+    drives.for_each(|drive| drive.record(&clock));
+    clock
+}
+
+/// Starts the array of a history from what a power cut has left, reads all of it, lets it become whole, and
+/// judges what is on the drives then. True if there is an array: with `may_be_nothing`, there need not be one.
+///
+/// # Errors
+/// What does not hold.
+pub(crate) fn judge(
+    history: &History,
+    drives: Vec<Drive>,
+    oracles: Vec<Oracle>,
+    may_be_nothing: bool,
+) -> Result<bool, Failure> {
+    let mut run = Run::new(history, false)?;
+    let bays = drives.len();
+    run.machine = Rc::new(RefCell::new(Machine::new(history.seed, drives, false)));
+    run.oracles = oracles;
+    run.next_action = history.actions.len();
+    run.suspect_until_ns = vec![0; bays];
+    run.meddled = vec![false; bays];
+    let in_flight: Vec<Vec<u64>> = run
+        .oracles
+        .iter_mut()
+        .map(|oracle| oracle.crash(true))
+        .collect();
+    match run.start() {
+        Err(Failure::Refused(_)) if may_be_nothing => return Ok(false),
+        started => started?,
+    }
+    run.admit_lost_writes(&in_flight);
+    run.read_everything()?;
+    run.heal()?;
+    Ok(true)
+}
