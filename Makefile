@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults torture fuzz bench bench-gate lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults test-cuts torture fuzz bench bench-gate lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000)
 
 torture: build ## rounds of real clients against real faults, ROUNDS of them (100); more options in ARGS, like --short
 	@scripts/torture/main.py --rounds $(or $(ROUNDS),100) $(ARGS)
+
+test-cuts: build ## the power goes at every instant of small operations; every state that leaves (ARGS=--quick: fewer)
+	@scripts/cuts.sh $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)

@@ -274,6 +274,6 @@ impl Author {
         self.ask(now + 5_000, Operation::Write, true, CHUNK, 4 * KIB);
         self.flush(now + 600_000);
         self.write(now + 1_200_000, 2 * KIB, 4 * KIB);
-        self.ask(now + 1_800_000, Operation::Write, true, 8 * KIB, 1 * KIB);
+        self.ask(now + 1_800_000, Operation::Write, true, 8 * KIB, KIB);
     }
 }

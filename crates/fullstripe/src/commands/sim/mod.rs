@@ -4,6 +4,7 @@
 //! command chooses which, shows how far it is, and tells what came of it ([`report`]). The same seeds give
 //! the same result on any number of threads, which the hash of all event logs shows.
 
+mod cuts;
 mod report;
 
 use super::words::{engine_level, parse_level, print_json, print_text};
@@ -32,6 +33,8 @@ pub struct SimArgs {
 enum SimCommand {
     /// Run histories in which drives, power and people fail, and judge every byte
     Faults(FaultsArgs),
+    /// Cut the power at every instant of small operations, and judge every state that this can leave
+    Cuts(cuts::CutsArgs),
 }
 
 /// Run histories in which drives, power and people fail, and judge every byte.
@@ -89,7 +92,10 @@ impl FaultMode {
 /// # Errors
 /// Standard output cannot be written.
 pub fn run(args: &SimArgs) -> Result<ExitCode> {
-    let SimCommand::Faults(args) = &args.command;
+    let args = match &args.command {
+        SimCommand::Faults(args) => args,
+        SimCommand::Cuts(args) => return cuts::run(args),
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let campaign = Campaign {
         seeds: args.seeds.clone(),

@@ -1,0 +1,202 @@
+//! `sim cuts`: the power goes at every instant of small operations, and every state that this can leave is judged.
+//!
+//! The [`sim`] crate looks ([`sim::cuts`]); this command chooses what, and tells what came of it. The same choice
+//! gives the same result on any number of threads and any machine.
+
+use super::super::words::{engine_level, parse_level, print_json, print_text, table};
+use super::JOBS_MAX;
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use indicatif::ProgressBar;
+use metadata::imsm::Level;
+use serde::Serialize;
+use sim::cuts::images::Limits;
+use sim::cuts::scenes::{KINDS, Kind};
+use sim::cuts::{Outcome, Selection};
+use std::process::ExitCode;
+
+/// Cut the power at every instant of small operations, and judge every state that this can leave.
+///
+/// Nothing on this machine is touched. Exit code 0: nothing that was promised was lost in any state.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct CutsArgs {
+    /// Only arrays of this level: 0, 1, 10 or 5.
+    #[arg(long, value_parser = parse_level)]
+    level: Option<Level>,
+    /// Only this operation.
+    #[arg(long, value_parser = operations())]
+    operation: Option<Kind>,
+    /// Fewer states: up to 4 open writes all, above that 16, instead of 12 and 4,096.
+    #[arg(long)]
+    quick: bool,
+    /// Threads; as many as the machine has cores unless given. The result does not depend on it.
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=JOBS_MAX))]
+    jobs: Option<usize>,
+    /// Print JSON; it holds no times.
+    #[arg(long)]
+    json: bool,
+}
+
+fn operations() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(KINDS.map(Kind::name)).try_map(|name| {
+        let named = KINDS.into_iter().find(|kind| kind.name() == name);
+        named.ok_or("there is no such operation")
+    })
+}
+
+#[derive(Serialize, Debug)]
+struct Report {
+    /// Version of this schema: 1.
+    version: u32,
+    /// Nothing that was promised was lost.
+    passed: bool,
+    quick: bool,
+    /// States, repetitions included.
+    images: u64,
+    /// States that were started and judged.
+    judged: u64,
+    classes: Vec<Class>,
+}
+
+/// A level and an operation.
+#[derive(Serialize, Debug)]
+struct Class {
+    level: u8,
+    operation: &'static str,
+    /// Instants at which the power was cut.
+    cuts: u64,
+    /// Of those, instants with too many open writes for all combinations: states were drawn.
+    drawn_cuts: u64,
+    /// Most open writes at an instant.
+    open_most: u32,
+    images: u64,
+    judged: u64,
+    /// Of those judged, states in which the array was not made yet.
+    without_array: u64,
+    /// The first thing that did not hold.
+    failure: Option<String>,
+    /// The command that looks at this class again.
+    again: Option<String>,
+}
+
+impl Class {
+    fn new(args: &CutsArgs, outcome: Outcome) -> Class {
+        let level = level_number(outcome.level);
+        let quick = if args.quick { " --quick" } else { "" };
+        let operation = outcome.kind.name();
+        let again = format!("fullstripe sim cuts --level {level} --operation {operation}{quick}");
+        Class {
+            level,
+            operation,
+            cuts: outcome.cuts,
+            drawn_cuts: outcome.drawn_cuts,
+            open_most: outcome.open_most,
+            images: outcome.images,
+            judged: outcome.judged,
+            without_array: outcome.without_array,
+            again: outcome.failure.is_some().then_some(again),
+            failure: outcome.failure,
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        vec![
+            self.level.to_string(),
+            self.operation.to_owned(),
+            self.cuts.to_string(),
+            self.drawn_cuts.to_string(),
+            self.open_most.to_string(),
+            self.images.to_string(),
+            self.judged.to_string(),
+            if self.failure.is_some() {
+                "FAILED"
+            } else {
+                "held"
+            }
+            .to_owned(),
+        ]
+    }
+}
+
+fn level_number(level: engine::layout::Level) -> u8 {
+    match level {
+        engine::layout::Level::Raid0 => 0,
+        engine::layout::Level::Raid1 => 1,
+        engine::layout::Level::Raid10 => 10,
+        engine::layout::Level::Raid5 => 5,
+    }
+}
+
+impl Report {
+    fn new(args: &CutsArgs, outcomes: Vec<Outcome>) -> Report {
+        let class = |outcome| Class::new(args, outcome);
+        let classes: Vec<Class> = outcomes.into_iter().map(class).collect();
+        Report {
+            version: 1,
+            passed: classes.iter().all(|class| class.failure.is_none()),
+            quick: args.quick,
+            images: classes.iter().map(|class| class.images).sum(),
+            judged: classes.iter().map(|class| class.judged).sum(),
+            classes,
+        }
+    }
+
+    fn text(&self) -> String {
+        let head = "LEVEL,OPERATION,CUTS,DRAWN,OPEN,STATES,JUDGED,OUTCOME";
+        let mut rows = vec![head.split(',').map(str::to_owned).collect()];
+        rows.extend(self.classes.iter().map(Class::row));
+        let mut text = table(0, &rows);
+        for class in &self.classes {
+            if let (Some(failure), Some(again)) = (&class.failure, &class.again) {
+                text += &format!("RAID {}, {}: {failure}\n", class.level, class.operation);
+                text += &format!("  again: {again}\n");
+            }
+        }
+        let verdict = if self.passed {
+            "all held"
+        } else {
+            "NOT all held"
+        };
+        text += &format!(
+            "{} states after a power cut, {} of them different and judged: {verdict}\n",
+            self.images, self.judged
+        );
+        text
+    }
+}
+
+/// Runs `sim cuts`. The exit code is 0 only if every state held.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let limits = if args.quick {
+        Limits::QUICK
+    } else {
+        Limits::WHOLE
+    };
+    let selection = Selection {
+        level: args.level.map(engine_level),
+        kind: args.operation,
+        limits,
+        jobs: args.jobs.unwrap_or(cores),
+    };
+    let bar = ProgressBar::new(0);
+    let outcomes = selection.run(|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let report = Report::new(args, outcomes);
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_text(&report.text())?;
+    }
+    Ok(if report.passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Cuts the power at every instant of small operations of every level, and judges every state that this can leave.
+#
+# usage: scripts/cuts.sh [OPTION...]
+#
+# Options are those of `fullstripe sim cuts`: --quick for fewer states, --level, --operation.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+fullstripe=$root/target/release/fullstripe
+[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+"$fullstripe" sim cuts "$@"
