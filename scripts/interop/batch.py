@@ -25,6 +25,8 @@ class Case:
         self.drive_bytes = options.get("drive_bytes")
         self.then_wait = options.get("then_wait", 0.0)
         self.long = options.get("long", False)
+        # In a machine of its own, so that nothing happens between its last command and the end of the power.
+        self.alone = options.get("alone", False)
 
 
 class Outcome:
@@ -41,6 +43,9 @@ def batches(cases):
     """Cases in the given order, as many together as a machine has places for drives."""
     together, used = [], 0
     for case in cases:
+        if case.alone:
+            yield [case]
+            continue
         if used + case.drives > DRIVES_MAX:
             yield together
             together, used = [], 0

@@ -27,9 +27,11 @@ def md5(data):
 class Job:
     """Something to be done in the machine. With `cut`, arrays stay running and the power goes."""
 
-    def __init__(self, script, cut=False, before=None):
+    def __init__(self, script, cut, drives, before):
         self.script = script
         self.cut = cut
+        self.drives = drives
+        # What we say of the drives before.
         self.before = before
 
 
@@ -116,26 +118,27 @@ class Bench:
             lines += ["stop_arrays", "examine"]
             if self.sector_bytes != 512:
                 lines += [f"/sbin/losetup -d {name}" for name in names] + ["sync"]
-        return Job("\n".join(lines) + "\n", cut, self.examine(drives))
+        return Job("\n".join(lines) + "\n", cut, drives, self.examine(drives))
 
     def heard(self, job, text):
         """What the machine printed: the two sides must agree before and after."""
-        parts = re.split(r"^@@EXAMINE (\S+)\n", text, flags=re.MULTILINE)
-        looks = list(zip(parts[1::2], (part.split("@@")[0] for part in parts[2::2])))
-        count = len(job.before)
-        require(len(looks) == count * (1 if job.cut else 2), f"the job did not end: {text[-900:]}")
-        self.agree("before md", looks[:count], job.before)
+        looks = re.findall(r"^@@EXAMINE\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL)
+        require(len(looks) == (1 if job.cut else 2), f"the job did not end: {text[-900:]}")
+        self.agree("before md", looks[0], job.before)
         volumes = [v for drive in job.before if drive["record"] for v in drive["record"]["volumes"]]
         for detail in re.findall(r"^@@DETAIL \S+\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL):
-            if volumes and not "Raid Level : container" in detail:
+            if volumes:
                 self.fields_compared += agree.detailed("md runs", detail, volumes)
         if not job.cut:
-            drives = [self.names.index(name) for name, _ in looks[count:]]
-            self.agree("after md", looks[count:], self.examine(drives))
+            self.agree("after md", looks[1], self.examine(job.drives))
 
-    def agree(self, when, looks, drives):
-        for (name, text), drive in zip(looks, drives):
-            self.fields_compared += agree.examined(f"{when}, {name}", text, drive, self.sector_bytes)
+    def agree(self, when, look, drives):
+        """What mdadm prints of several drives: of each behind a line with its name, of one without a record none."""
+        parts = re.split(r"^(/dev/\S+):\n", look, flags=re.MULTILINE)
+        texts = dict(zip(parts[1::2], parts[2::2]))
+        for drive in drives:
+            name = drive["serial"]
+            self.fields_compared += agree.examined(f"{when}, {name}", texts.get(name, ""), drive, self.sector_bytes)
 
 
 class Server:

@@ -85,10 +85,8 @@ put() { dd if=$1 of=/dev/$2 bs=64k seek=$(($3 / 64)) conv=notrunc,fsync 2> /dev/
 
 # examine: what mdadm reads on each drive.
 examine() {
-    for drive in $drives; do
-        echo "@@EXAMINE $drive"
-        mdadm -E $drive 2>&1
-    done
+    echo "@@EXAMINE"
+    mdadm -E $drives 2>&1
     echo "@@"
 }
 

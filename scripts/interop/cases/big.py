@@ -113,4 +113,4 @@ def cases():
     for level, (drives, _) in LEVELS.items():
         for made_by_us in (True, False):
             yield Case("large", f"RAID {level} on drives of 3 TiB", "ours" if made_by_us else "md's", drives,
-                       case(level, made_by_us), drive_bytes=DRIVE_BYTES)
+                       case(level, made_by_us), drive_bytes=DRIVE_BYTES, long=level in (0, 10))

@@ -143,4 +143,4 @@ def cases():
         for failed_first in (False, True):
             when = "first" if failed_first else "last"
             yield Case("degraded", f"RAID {level}, the failed drive back, found {when}", "ours", members,
-                       ours_returned(level, failed_first))
+                       ours_returned(level, failed_first), long=level == 10)
