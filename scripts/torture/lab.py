@@ -14,7 +14,6 @@ import time
 from ledger import Failed
 
 MIB = 1 << 20
-DEADLINE_SECONDS = 2
 
 
 def find_program(name):
@@ -167,7 +166,7 @@ class Server:
         self.nbd = os.path.join(lab.folder, f"nbd{Server.count}")
         self.socket = os.path.join(lab.folder, f"api{Server.count}")
         words = [lab.binary, "serve", "--json", "--memory", "32m", "--nbd", f"unix:{self.nbd}"]
-        words += ["--socket", self.socket, "--deadline", str(DEADLINE_SECONDS)]
+        words += ["--socket", self.socket]
         words += [*more, *(drive.spec for drive in drives)]
         self.said = os.path.join(lab.folder, f"said{Server.count}")
         self.events, self.ready = [], None

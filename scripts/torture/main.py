@@ -48,8 +48,9 @@ VERIFY = [["--verify=crc32c"], ["--verify=md5"], ["--verify=xxhash"], ["--verify
 class Round:
     """One array and what happens to it."""
 
-    def __init__(self, lab, seed, short, kinds, size):
-        self.lab, self.seed, self.short = lab, seed, short
+    def __init__(self, lab, seed, short, kinds, work):
+        self.lab, self.seed, self.short, self.work = lab, seed, short, work
+        size = SIZES[work]
         self.chance = random.Random(f"torture {seed}")
         self.level, self.members = self.chance.choice(SHAPES)
         self.shards = self.chance.choice([1, 2])
@@ -66,17 +67,33 @@ class Round:
             options += ["--write-hole", "bitmap"]
         self.options = options
         self.said = []
+        self.server = None
         lab.create(self.level, self.in_use, options)
 
     def tell(self, words):
         self.said.append(words)
+
+    def state(self):
+        """What the server says of itself when something has gone wrong."""
+        if self.server is None or self.server.process.poll() is not None:
+            return "; no server runs"
+        try:
+            status = self.server.status()
+        except (Failed, ValueError) as error:
+            return f"; the server does not say its state: {error}"
+        errors = {name: count for name, count in status["counters"].items() if "errors" in name}
+        volume = status["volumes"][0]
+        # Of single blocks there may be thousands.
+        rare = [one for one in self.server.events if one["kind"] not in ("unrecoverable", "read-repaired")]
+        events = [one["text"] for one in rare[-8:]]
+        return f"; volume {volume['state']}, job {volume['job']}, {errors}, last events {events}"
 
     def describe(self):
         kinds = ",".join(drive.kind for drive in self.drives)
         return f"RAID {self.level} of {self.members} ({kinds}) {' '.join(self.options)} --shards {self.shards}"
 
     def serve(self, cgroup=None, stale=()):
-        more = ["--shards", str(self.shards)]
+        more = ["--shards", str(self.shards), "--deadline", str(DEADLINE_SECONDS[self.work])]
         server = Server(self.lab, [*stale, *self.in_use, *self.spares], more, cgroup)
         protect(server)
         self.server = server
@@ -291,6 +308,9 @@ def memory_round(this):
 
 # Two drives' worth of the second is enough for xfs, three of the third.
 SIZES = {block_round: 64 * MIB, files_round: 168 * MIB, memory_round: 112 * MIB}
+# mkfs trims everything, which is a hole to be punched for each chunk; a thousand of those wait in line at a
+# file, and each may take the kernel some milliseconds.
+DEADLINE_SECONDS = {block_round: 2, files_round: 10, memory_round: 10}
 
 
 def one_round(seed, short, binary, kinds, work):
@@ -301,12 +321,11 @@ def one_round(seed, short, binary, kinds, work):
     this = None
     try:
         signal.alarm(ROUND_SECONDS)
-        size = SIZES[work]
-        this = Round(lab, seed, short, kinds, size)
+        this = Round(lab, seed, short, kinds, work)
         said = work(this)
         holds = True
     except (Failed, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        said, holds = f"{type(error).__name__}: {error}", False
+        said, holds = f"{type(error).__name__}: {error}{this.state() if this else ''}", False
     finally:
         signal.alarm(0)
         told_to_end = signal.signal(signal.SIGTERM, signal.SIG_IGN)
