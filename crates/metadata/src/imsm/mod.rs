@@ -22,7 +22,8 @@
 //! * [`build`]: new containers and every change of an existing record;
 //! * [`choose`]: which copy is the truth when an array is assembled;
 //! * [`start`]: whether and how each volume may then be started;
-//! * [`log`]: the write-hole log of a RAID 5, and its replay after a crash.
+//! * [`log`]: the write-hole log of a RAID 5, and its replay after a crash;
+//! * [`bitmap`]: the write-intent bitmap, which says what a crash has left in doubt.
 //!
 //! # Units
 //!
@@ -32,6 +33,7 @@
 //! otherwise.
 
 pub mod attributes;
+pub mod bitmap;
 pub mod build;
 pub mod choose;
 pub mod codec;
