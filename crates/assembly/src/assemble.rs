@@ -1,20 +1,25 @@
 //! Choosing the truth among opened drives and turning it into the engine's record.
 //!
 //! Nothing is written except what must be durable before the first volume starts ([`crate::prepare`]).
+//! [`bitmap`] is the part about write-intent bitmaps.
 
-use crate::log::logged_volume;
+pub mod bitmap;
+
+use crate::log::{initialise_all, logged_volume, logged_volumes};
 use crate::member::Member;
 use crate::persist::Persister;
 use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
+use bitmap::{FoundBitmap, read_all, returning, start_modes};
 use engine::control::bad_blocks::{BadBlocks, BadRange};
+use engine::control::message::Returning;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
-use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork, start_mode};
+use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
 use metadata::imsm::{BadBlockEntry, Level as ImsmLevel, Mpb, SectorSize, Volume};
 
 const SECTOR_BYTES: u64 = 512;
@@ -46,17 +51,32 @@ pub fn assemble<M: Member>(
 ) -> Result<Container<M>> {
     let (assembly, mut notes) = choose_one(&drives)?;
     let mut mpb = assembly.mpb.clone();
-    let present = assembly.present();
-    let mut modes: Vec<StartMode> = (0..mpb.volumes.len())
-        .map(|at| start_mode(&mpb, at, &present, options))
-        .collect();
+    let mut bitmaps = read_all(&drives, &assembly);
+    let mut modes = start_modes(&assembly, &bitmaps, options);
     for (volume, mode) in mpb.volumes.iter().zip(&modes) {
         notes.extend(require_startable(volume, mode, read_only)?);
     }
     if !read_only {
-        notes.extend(prepare(&mut mpb, &assembly, &drives, &mut modes, options)?);
+        let what = (&mut modes[..], &mut bitmaps[..]);
+        notes.extend(prepare(&mut mpb, &assembly, &drives, what, options)?);
     }
-    let order = drive_order(&assembly);
+    notes.extend(bitmaps.iter().filter_map(|bitmap| bitmap.note(&mpb)));
+    let returning = if read_only {
+        Vec::new()
+    } else {
+        returning_drives(&drives, &assembly, &mpb, &bitmaps)
+    };
+    let back: Vec<&M> = returning.iter().map(|(drive, _)| &drives[*drive]).collect();
+    // An old log must not be replayed once the drive serves.
+    initialise_all(&logged_volumes(&mpb, assembly.sector), &back)?;
+    notes.extend(back.iter().map(|drive| {
+        format!(
+            "{} comes back: it gets what has been written without it",
+            drive.name()
+        )
+    }));
+    let mut order = drive_order(&assembly);
+    order.extend(returning.iter().map(|(drive, _)| *drive));
     let (members, left): (Vec<_>, Vec<_>) = split(drives, &order);
     notes.extend(
         left.iter()
@@ -68,8 +88,8 @@ pub fn assemble<M: Member>(
         .iter()
         .map(geometry)
         .collect::<Result<Vec<_>>>()?;
-    let actives = members.len() - assembly.spares.len();
-    let record = record_of(
+    let actives = active_drives(&assembly).count();
+    let mut record = record_of(
         &mpb,
         assembly.sector,
         &members,
@@ -78,12 +98,29 @@ pub fn assemble<M: Member>(
         &modes,
         read_only,
     );
+    for bitmap in &bitmaps {
+        let is_kept = !record.volumes[bitmap.at].read_only;
+        record.volumes[bitmap.at].bitmap = is_kept.then(|| bitmap.record());
+    }
+    let first_returning = record.members.len() - returning.len();
+    for (at, (_, returning)) in returning.iter().enumerate() {
+        let slot = record.may_return(*returning);
+        let member = &mut record.members[first_returning + at];
+        member.returns_to = slot;
+        if slot.is_none() {
+            member.state = MemberState::Absent;
+        }
+    }
     let volume_names = mpb
         .volumes
         .iter()
         .map(|volume| volume.name.to_string())
         .collect();
-    let persister = Persister::new(mpb, assembly.sector, &members, &record);
+    let headers: Vec<_> = bitmaps
+        .iter()
+        .map(|bitmap| (bitmap.at, bitmap.volume, bitmap.header))
+        .collect();
+    let persister = Persister::new(mpb, assembly.sector, &members, &record).with_bitmaps(headers);
     Ok(Container {
         members,
         record,
@@ -143,6 +180,41 @@ fn require_startable(volume: &Volume, mode: &StartMode, read_only: bool) -> Resu
         ),
         StartMode::ReadWrite { .. } => Ok(None),
     }
+}
+
+/// Evicted drives that may come back by the bitmap, and what they hold: they join as spares of their own
+/// slot. One that may not stays out.
+fn returning_drives(
+    drives: &[impl Member],
+    assembly: &Assembly,
+    mpb: &Mpb,
+    bitmaps: &[FoundBitmap],
+) -> Vec<(usize, Returning)> {
+    let evicted = assembly.members.iter().filter_map(|state| match state {
+        Chosen::Evicted { drive, .. } => Some(*drive),
+        _ => None,
+    });
+    let outsiders = assembly.outsiders.iter().map(|(drive, _)| *drive);
+    let may_return = |returning: &Returning| {
+        let newest = bitmaps.iter().map(|bitmap| bitmap.header.events_cleared);
+        let is_known = newest
+            .max()
+            .is_some_and(|cleared| returning.generation >= cleared);
+        let slot = usize::from(returning.slot.0);
+        let is_empty = mpb.volumes.iter().all(|volume| {
+            let entry = volume.current_map().order.get(slot);
+            entry.is_some_and(|entry| {
+                let disk = mpb.disks.get(entry.disk_index as usize);
+                entry.out_of_sync && disk.is_none_or(|disk| disk.is_failed())
+            })
+        });
+        is_known && is_empty && returning.generation < u64::from(mpb.generation)
+    };
+    evicted
+        .chain(outsiders)
+        .filter_map(|drive| Some((drive, returning(&drives[drive], mpb)?)))
+        .filter(|(_, returning)| may_return(returning))
+        .collect()
 }
 
 /// Indices of the drives that serve, in the order of the disk table, then the spares.
@@ -221,6 +293,7 @@ fn record_of<M: Member>(
         },
         size_bytes: probed.size_bytes(),
         volatile_cache: probed.volatile_cache(),
+        returns_to: None,
     };
     let volumes = mpb.volumes.iter().zip(shapes).zip(modes).enumerate().map(
         |(at, ((volume, shape), mode))| {
@@ -247,6 +320,7 @@ fn record_of<M: Member>(
                     }
                 ),
                 log: log_area(mpb, at, sector, mode).filter(|_| !read_only),
+                bitmap: None,
             }
         },
     );

@@ -4,7 +4,7 @@
 //! [`metadata`] crate knows how the format says it. [`Persister`] compares the record with the one it saw
 //! last and applies the difference, so everything in the record that the engine does not know survives.
 //!
-//! Each member gets the record's shadow first and then, when that is durable, the record
+//! Each member gets headers of bitmaps that it lacks first, then the record's shadow and then, when that is durable, the record
 //! ([`metadata::imsm::shadow`] says why).
 
 use crate::member::Member;
@@ -14,6 +14,7 @@ use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeR
 use engine::log::LogUnit;
 use engine::units::{MemberId, Slot};
 use metadata::crc32c::crc32c;
+use metadata::imsm::bitmap::{BitmapVolume, Header};
 use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::{Placement, encode_image};
@@ -51,6 +52,16 @@ impl Identity {
     }
 }
 
+/// The bitmap of a volume, as far as records are concerned.
+#[derive(Debug)]
+struct KeptBitmap {
+    at: usize,
+    volume: BitmapVolume,
+    header: Header,
+    /// By member: the event counter in the header that it has, as far as is known.
+    on: Vec<Option<u64>>,
+}
+
 /// See the module's prose.
 #[derive(Debug)]
 pub struct Persister {
@@ -59,6 +70,8 @@ pub struct Persister {
     drives: Vec<Identity>,
     seen: Record,
     image: Vec<u8>,
+    /// The headers of write-intent bitmaps, by volume.
+    bitmaps: Vec<KeptBitmap>,
     /// Changes that the format could not express, a sentence each.
     problems: Vec<String>,
 }
@@ -78,8 +91,26 @@ impl Persister {
             drives: members.iter().map(|member| Identity::of(member)).collect(),
             seen: record.clone(),
             image: Vec::new(),
+            bitmaps: Vec::new(),
             problems: Vec::new(),
         }
+    }
+
+    /// Keeps the headers of these volumes' bitmaps. They are on all members as they are.
+    #[must_use]
+    pub fn with_bitmaps(
+        mut self,
+        headers: impl IntoIterator<Item = (usize, BitmapVolume, Header)>,
+    ) -> Persister {
+        let members = self.drives.len();
+        let kept = headers.into_iter().map(|(at, volume, header)| KeptBitmap {
+            at,
+            volume,
+            header,
+            on: vec![Some(header.events_cleared); members],
+        });
+        self.bitmaps = kept.collect();
+        self
     }
 
     /// A drive that joins; its number is the next free one.
@@ -125,7 +156,26 @@ impl Persister {
         let first_sector = self.image.len().saturating_sub(self.sector.bytes());
         self.drives[member.0 as usize].holds =
             RecordIdentity::of_header(&self.image[first_sector..]);
-        shadow.into_iter().chain([own]).collect()
+        // Before the record that makes bits clearable is durable, nobody may come back by older bits.
+        let headers = self.headers_for(member);
+        headers.into_iter().chain(shadow).chain([own]).collect()
+    }
+
+    /// The headers of bitmaps that a member lacks: first byte on the drive, and the bytes.
+    fn headers_for(&mut self, member: MemberId) -> Vec<(u64, Vec<u8>)> {
+        let at = member.0 as usize;
+        let mut parts = Vec::new();
+        for bitmap in &mut self.bitmaps {
+            if bitmap.on.len() <= at {
+                bitmap.on.resize(at + 1, None);
+            }
+            if bitmap.on[at] != Some(bitmap.header.events_cleared) {
+                bitmap.on[at] = Some(bitmap.header.events_cleared);
+                let bytes = bitmap.header.encode().to_vec();
+                parts.push((bitmap.volume.header_offset_bytes(), bytes));
+            }
+        }
+        parts
     }
 
     /// Applies what has changed since the record seen last.
@@ -146,6 +196,12 @@ impl Persister {
         }
         self.follow_bad_blocks(record);
         self.mpb.generation = record.generation as u32;
+        for bitmap in &mut self.bitmaps {
+            if let Some(now) = &record.volumes[bitmap.at].bitmap {
+                bitmap.header.events = record.generation;
+                bitmap.header.events_cleared = now.cleared_generation;
+            }
+        }
         match encode_image(&self.mpb, self.sector) {
             Ok(image) => self.image = image,
             Err(error) => self

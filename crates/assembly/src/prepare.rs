@@ -1,7 +1,8 @@
 //! What is written before the first volume of a container starts: absences that the operator accepted,
-//! parity that a write-hole log restores, empty logs, and in the record a resync that a crash made necessary
+//! parity that a write-hole log restores, empty logs, bitmaps that are the same on all members, and in the record a resync that a crash made necessary
 //! and write-hole policies that are switched.
 
+use crate::assemble::bitmap::{FoundBitmap, follow, write_all};
 use crate::assemble::{active_drives, drive_order};
 use crate::log::{initialise_all, logged_volume, replay_all};
 use crate::member::Member;
@@ -21,7 +22,7 @@ pub fn prepare<M: Member>(
     mpb: &mut Mpb,
     assembly: &Assembly,
     drives: &[M],
-    modes: &mut [StartMode],
+    (modes, bitmaps): (&mut [StartMode], &mut [FoundBitmap]),
     options: StartOptions,
 ) -> Result<Vec<String>> {
     let mut unfinished = assembly.unfinished.as_ref();
@@ -54,6 +55,8 @@ pub fn prepare<M: Member>(
         .map(|at| &drives[at])
         .collect();
     initialise_all(&with_log, &all)?;
+    follow(bitmaps, mpb, modes);
+    write_all(bitmaps, &actives, mpb.generation)?;
     if *mpb != before {
         write(mpb)?;
     }

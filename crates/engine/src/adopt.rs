@@ -34,6 +34,19 @@ impl Engine {
                 change,
                 recorded,
             } => self.bad_blocks_settled(token, change, recorded),
+            Message::WantRegions {
+                shard,
+                volume,
+                regions,
+            } => self.want_regions(shard, volume, regions),
+            Message::RegionsMarked { volume, regions } => self.regions_marked(volume, regions),
+            Message::CloseRegions { volume } => self.close_regions(volume),
+            Message::RegionsClosed {
+                shard,
+                volume,
+                busy,
+            } => self.regions_closed(shard, volume, &busy),
+            Message::RegionsCleared { volume, cleared } => self.regions_cleared(volume, &cleared),
             message => {
                 if let Some(controller) = &mut self.controller {
                     controller.message(message, self.now);
@@ -55,10 +68,11 @@ impl Engine {
                 volume.idle_reported = false;
                 volume.last_write = self.now;
             }
-            volume.view = view.volumes[at].clone();
+            volume.set_view(view.volumes[at].clone());
             volume.refresh(self.failed, self.durable_failed);
             self.adopt_job(at, view.volumes[at].job);
             self.volumes[at].note_bad_blocks(view.bad_blocks.members());
+            self.follow_carriers(at);
             if self.volumes[at].view.stopping {
                 self.refuse_blocked(at);
             } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {

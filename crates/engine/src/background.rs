@@ -106,6 +106,16 @@ impl JobRunner {
         self.aborted |= self.cursor == self.bands && !self.unsynced.is_empty();
     }
 
+    /// Goes on at a later band, if nothing before it is under way: what is passed need not be done.
+    fn pass(&mut self, to_band: u64) -> bool {
+        if self.next != self.cursor {
+            return false;
+        }
+        (self.cursor, self.next) = (to_band, to_band);
+        self.aborted |= self.cursor == self.bands && !self.unsynced.is_empty();
+        true
+    }
+
     fn may_start(&self, depth: u32, now: Nanos) -> bool {
         !self.view.paused
             && !self.aborted
@@ -167,8 +177,12 @@ impl Engine {
             let band = job.next;
             let (row, low, high) = volume.band_range(band);
             let mine = volume.shape.owner(row, self.shards) == self.id;
+            let in_doubt = volume.next_band_in_doubt(band);
             let Some(job) = &mut volume.job else { return };
-            if !mine || low == high {
+            if in_doubt > band && job.pass(in_doubt) {
+                continue;
+            }
+            if !mine || low == high || in_doubt > band {
                 job.next += 1;
                 job.mark(band);
                 continue;

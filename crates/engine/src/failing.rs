@@ -108,8 +108,8 @@ impl Engine {
             Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
                 self.go_around(index);
             }
-            Work::ControlFlush { .. } | Work::LogFlush { .. } => {
-                unreachable!("a flush reads nothing")
+            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
+                unreachable!("a flush or a bitmap's write reads nothing")
             }
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum Work {
     ControlFlush { ticket: u32 },
     /// A flush of members before a log's next unit.
     LogFlush { log: u32 },
+    /// A write of a volume's bitmap, or the flush before bits are cleared.
+    Bitmap { volume: u8 },
 }
 
 impl Work {
@@ -41,7 +43,10 @@ impl Work {
         match self {
             Work::Write { parts } => parts,
             Work::Reconstruct { part } | Work::Background { part, .. } => part,
-            Work::Direct { .. } | Work::ControlFlush { .. } | Work::LogFlush { .. } => NONE,
+            Work::Direct { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => NONE,
         }
     }
 }

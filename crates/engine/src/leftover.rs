@@ -415,7 +415,8 @@ impl Engine {
             Work::Write { .. }
             | Work::Background { .. }
             | Work::ControlFlush { .. }
-            | Work::LogFlush { .. } => {
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => {
                 return false;
             }
         }

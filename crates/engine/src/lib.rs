@@ -32,11 +32,11 @@
 //!     level: Level::Raid0, members: 2, chunk_bytes: 64 << 10, start_bytes: 0,
 //!     component_bytes: 1 << 20, size_bytes: 2 << 20, block_bytes: 512,
 //! }).unwrap();
-//! let drive = MemberRecord { state: MemberState::Active, size_bytes: 8 << 20, volatile_cache: false };
+//! let drive = MemberRecord { state: MemberState::Active, size_bytes: 8 << 20, ..MemberRecord::ABSENT };
 //! let slot = |member| SlotRecord { member: Some(MemberId(member)), current: true };
 //! let volume = VolumeRecord {
 //!     geometry, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
-//!     then_resync: false, log: None,
+//!     then_resync: false, log: None, bitmap: None,
 //! };
 //! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume], bad_blocks: Default::default() };
 //! let setup = Setup {
@@ -67,6 +67,7 @@ extern crate alloc;
 mod adopt;
 mod background;
 mod bad_blocks;
+pub mod bitmap;
 pub mod claims;
 pub mod control;
 mod dispatch;

@@ -71,6 +71,9 @@ pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
 pub const ABANDON_AFTER: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).
 pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
+/// How often bits of a bitmap are cleared: a region's between one and two times this after the last write
+/// in it (md's daemon sleeps as long).
+pub const CLEAR_REGIONS_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);
 /// Longest time between two persisted checkpoints of a background job.
 pub const CHECKPOINT_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);
 /// Retries of an I/O whose error class says that a retry may help.

@@ -265,9 +265,10 @@ impl Engine {
                 let range = (piecewise.low, piecewise.high());
                 self.plan_job(index, key, range, Some(piecewise))
             }
-            Work::Direct { .. } | Work::ControlFlush { .. } | Work::LogFlush { .. } => {
-                Err(NotEnoughMembers)
-            }
+            Work::Direct { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => Err(NotEnoughMembers),
         }
     }
 

@@ -43,6 +43,13 @@ pub(crate) struct RequestState {
     pub issued: bool,
 }
 
+impl RequestState {
+    /// Whether it modifies its volume, has begun to and has not ended.
+    pub fn is_writing(&self) -> bool {
+        self.writing && (self.outstanding > 0 || !self.issued)
+    }
+}
+
 impl Default for RequestState {
     fn default() -> RequestState {
         RequestState::new(Request::NONE, None)
@@ -194,18 +201,11 @@ impl Engine {
         let modifies = !matches!(state.request.operation, Operation::Read | Operation::Flush);
         if modifies && !state.writing {
             let at = state.request.volume.0 as usize;
-            let volume = &mut self.volumes[at];
+            let volume = &self.volumes[at];
             if volume.view.stopping {
                 return self.refuse(index);
             }
-            // A failed volume will never be allowed to: it answers with errors.
-            if !volume.view.writes_allowed && !volume.view.failed {
-                volume.blocked.push(index);
-                if !volume.intent_sent {
-                    volume.intent_sent = true;
-                    let message = Message::WriteIntent(self.requests[index].request.volume);
-                    self.tell_controller(message);
-                }
+            if !volume.writes_freely && self.must_wait(index) {
                 return;
             }
             self.note_writing(at);

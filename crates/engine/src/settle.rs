@@ -91,6 +91,10 @@ impl Engine {
                 self.release(index);
                 self.log_flushed(log);
             }
+            Work::Bitmap { volume } => {
+                self.release(index);
+                self.bitmap_done(volume);
+            }
             Work::ControlFlush { ticket } => {
                 let failed = self.running[index].missed;
                 self.release(index);

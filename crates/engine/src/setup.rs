@@ -1,8 +1,9 @@
 //! What a shard is made of, and what its operator may choose.
 
+use crate::bitmap::keeper::image_bytes;
 use crate::claims::Claims;
 use crate::control::record::{Record, VolumeRecord};
-use crate::limits::{BAND_BYTES_MAX, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
+use crate::limits::{BAND_BYTES_MAX, GRAIN_BYTES, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
 use crate::log::LOG_BUFFER_BYTES;
 use crate::units::{Buffer, Nanos, ShardId};
 use alloc::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Options {
     pub member_deadline: Nanos,
     /// A volume without writes for this long is marked clean.
     pub clean_after: Nanos,
+    /// How often bits of write-intent bitmaps are cleared.
+    pub clear_regions_every: Nanos,
     /// Background work's limit, bytes of each member per second; 0 is unlimited.
     pub rate_bytes_per_s: u64,
     /// Take a spare as soon as a member fails.
@@ -46,6 +49,7 @@ impl Default for Options {
         Options {
             member_deadline: MEMBER_DEADLINE,
             clean_after: crate::limits::CLEAN_AFTER,
+            clear_regions_every: crate::limits::CLEAR_REGIONS_EVERY,
             rate_bytes_per_s: 0,
             auto_rebuild: true,
             read_only: false,
@@ -56,7 +60,7 @@ impl Default for Options {
 impl Setup {
     /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
     /// plan holds a band of every slot, partial parity and parity, background work on mirrors a step of at
-    /// most 8 MiB. Every log has memory of its own. More lets more plans run at once. With twice as much, one
+    /// most 8 MiB. Every log and every bitmap has memory of its own. More lets more plans run at once. With twice as much, one
     /// half stays in reserve for the time when a drive hangs and keeps some of the other; without, plans may
     /// have to wait for that drive.
     #[must_use]
@@ -66,10 +70,16 @@ impl Setup {
         let parity = (most + 4) * u64::from(BAND_BYTES_MAX);
         let logged = volumes.iter().filter(|volume| volume.log.is_some());
         let logs = logged.map(members).sum::<u64>() * u64::from(LOG_BUFFER_BYTES);
+        let bitmap = |volume: &VolumeRecord| {
+            let bitmap = volume.bitmap.as_ref()?;
+            let bytes = image_bytes(&volume.geometry, bitmap).next_power_of_two();
+            Some(u64::from(bytes.max(GRAIN_BYTES)))
+        };
+        let bitmaps: u64 = volumes.iter().filter_map(bitmap).sum();
         // A plan's block is a power of two, at a multiple of itself.
         let plan = parity
             .max(u64::from(MIRROR_STEP_BYTES_MAX))
             .next_power_of_two();
-        (plan + logs).next_power_of_two()
+        (plan + logs + bitmaps).next_power_of_two()
     }
 }

@@ -4,6 +4,7 @@
 //! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
 //! inputs arrive, so that requests which arrive together are planned together.
 
+use crate::bitmap::keeper::Keeper;
 use crate::claims::Claims;
 use crate::control::Controller;
 use crate::control::message::{Forward, Message};
@@ -28,7 +29,7 @@ pub use crate::setup::{Options, Setup};
 use crate::single::Single;
 use crate::stats::Stats;
 pub use crate::turn::Shard;
-use crate::units::{Buffer, MemberId, Nanos, ShardId};
+use crate::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
 use crate::volume::Volume;
 use crate::world::{Input, Io, Token};
 use alloc::collections::VecDeque;
@@ -43,6 +44,13 @@ pub enum Output {
     /// Write a unit of a write-hole log: encode it ([`Engine::log_unit`], [`Engine::partial_parities`]),
     /// then start the I/O.
     Log(Io),
+    /// Fill memory with a part of a volume's bitmap ([`Engine::bitmap_words`]); the writes of it follow.
+    Bitmap {
+        /// The volume.
+        volume: VolumeId,
+        /// The words of it: from the first to before the last.
+        words: (u32, u32),
+    },
     /// Compute: see [`Engine::step`] and [`Engine::memory`], then call [`Engine::computed`].
     Compute(Token),
     /// Ask for an early answer to an overdue I/O.
@@ -110,6 +118,8 @@ pub struct Engine {
     pub(crate) unlogged: Vec<u32>,
     /// Plans that wait for the next unit of one.
     pub(crate) logs_waiting: usize,
+    /// The bitmaps that this shard writes: all, on the controller's.
+    pub(crate) keepers: Vec<Keeper>,
     /// Plans that wait for scratch memory.
     pub(crate) waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
@@ -197,6 +207,7 @@ impl Engine {
             owing_logs: Vec::with_capacity(PLANS_MAX),
             unlogged: Vec::with_capacity(PLANS_MAX),
             logs_waiting: 0,
+            keepers: Vec::new(),
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
             held_bands: Vec::with_capacity(HELD_MAX),
@@ -213,6 +224,8 @@ impl Engine {
         };
         engine.adopt(view);
         engine.open_logs(setup.record.volumes.iter().map(|volume| volume.log));
+        let volumes = setup.record.volumes.iter();
+        engine.open_bitmaps(volumes.map(|volume| volume.bitmap.as_ref()));
         if setup.shard == ShardId(0) {
             let mut controller = Controller::new(setup.record, setup.shards, setup.options);
             controller.start(now);
@@ -347,6 +360,7 @@ impl Engine {
         self.end_late_inspection();
         self.report_idle();
         self.report_progress();
+        self.keep_bitmaps();
         if let Some(controller) = &mut self.controller {
             controller.tick(self.now);
         }

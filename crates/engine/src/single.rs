@@ -78,6 +78,10 @@ impl Single {
         self.outstanding != 0 && is_write && self.request.volume == volume
     }
 
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
     pub fn memory(&self) -> Segment {
         Segment::alone(self.request.buffer, self.request.length_bytes)
     }
@@ -184,10 +188,13 @@ impl Engine {
     #[inline]
     fn single_write(&mut self, request: &Request) -> Option<Target> {
         let at = request.volume.0 as usize;
+        if !self.volumes[at].writes_freely && !self.may_write_single(request) {
+            return None;
+        }
         let volume = &self.volumes[at];
         let view = volume.uniform()?;
         let shape = &volume.shape;
-        if !volume.view.writes_allowed || volume.view.failed || !volume.unrecorded.is_empty() {
+        if volume.view.failed || !volume.unrecorded.is_empty() {
             return None;
         }
         let place = shape.locate(request.offset_bytes);

@@ -88,6 +88,8 @@ counters!(
     log_entries,
     /// Bytes of units of write-hole logs, headers included.
     log_bytes,
+    /// Updates of write-intent bitmaps, each to all members.
+    bitmap_writes,
     /// Pieces of writes that joined another's plan.
     merges,
     /// Pieces that had to wait for a range lock.

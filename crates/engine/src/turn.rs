@@ -82,6 +82,10 @@ impl<W: World> Shard<W> {
                     self.world.encode_log(unit, parities, image);
                     self.world.io(io, self.engine.memory(io.token));
                 }
+                Output::Bitmap { volume, words } => {
+                    let (words, memory) = self.engine.bitmap_words(volume, words);
+                    self.world.fill(memory, words);
+                }
                 Output::Compute(token) => self.compute(token),
                 Output::Cancel(token) => self.world.cancel(token),
                 Output::Complete(completion) => self.world.complete(completion),

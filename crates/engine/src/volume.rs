@@ -2,6 +2,7 @@
 //! controller.
 
 use crate::background::JobRunner;
+use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, MemberSet, VolumeView};
 use crate::hold::Stream;
 use crate::layout::Geometry;
@@ -38,6 +39,10 @@ pub(crate) struct Volume {
     pub plans_writing: u32,
     /// By slot: the log that this shard writes, or [`crate::ranges::NONE`]; empty without a log.
     pub logs: Vec<u32>,
+    /// The write-intent bitmap, if there is one.
+    pub bitmap: Option<Bitmap>,
+    /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
+    pub writes_freely: bool,
     /// Recognises sequential writing; see [`crate::hold`].
     pub stream: Stream,
 }
@@ -46,6 +51,7 @@ impl Volume {
     pub fn new(shape: Geometry, view: VolumeView, requests_max: usize) -> Volume {
         let window_bytes = shape.band_bytes();
         let base = view.row;
+        let writes_freely = view.writes_allowed;
         Volume {
             shape,
             window_bytes,
@@ -62,8 +68,22 @@ impl Volume {
             idle_reported: true,
             plans_writing: 0,
             logs: Vec::new(),
+            bitmap: None,
+            writes_freely,
             stream: Stream::default(),
         }
+    }
+
+    /// What may be done from now on.
+    pub fn set_view(&mut self, view: VolumeView) {
+        self.view = view;
+        self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
+    }
+
+    /// From now on writes are announced in a bitmap.
+    pub fn keep_bitmap(&mut self, bitmap: Bitmap) {
+        self.bitmap = Some(bitmap);
+        self.writes_freely = false;
     }
 
     /// Number of bands.

@@ -90,6 +90,9 @@ pub trait World {
         image: Buffer,
     );
 
+    /// Fills memory with a part of a bitmap: its words, little-endian.
+    fn fill(&mut self, memory: Buffer, words: &[u64]);
+
     /// Answers a request.
     fn complete(&mut self, completion: Completion);
 

@@ -80,9 +80,14 @@ impl Process {
             let mut machine = machine.borrow_mut();
             let shards = with.shards as usize;
             machine.begin_life(shards, memory_bytes, bays, container.persister);
-            // What the replay of a log has done is a note.
-            let replayed = |note: &&String| note.contains("write-hole log");
-            machine.replays += container.notes.iter().filter(replayed).count() as u64;
+            // What the replay of a log has done is a note, and so are the others.
+            let count = |words: &str| {
+                let notes = container.notes.iter();
+                notes.filter(|note| note.contains(words)).count() as u64
+            };
+            machine.replays += count("write-hole log");
+            machine.resyncs_by_bitmap += count("write-intent bitmap marks");
+            machine.taken_back += count("comes back");
         }
         let now = Nanos(machine.borrow().queue.now_ns());
         let claims = Claims::new();
@@ -191,6 +196,7 @@ impl Process {
             member,
             size_bytes: probed.size_bytes(),
             volatile_cache: probed.volatile_cache(),
+            returns: None,
         });
         Some(member)
     }

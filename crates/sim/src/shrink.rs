@@ -42,10 +42,14 @@ impl Shrinking {
     }
 
     fn topology(&mut self) {
-        let changes: [fn(&mut History); 6] = [
+        let changes: [fn(&mut History); 7] = [
             |history| {
                 let volumes = &mut history.topology.volumes;
                 volumes.iter_mut().for_each(|volume| volume.logged = false);
+            },
+            |history| {
+                let volumes = &mut history.topology.volumes;
+                volumes.iter_mut().for_each(|volume| volume.marked = false);
             },
             |history| {
                 history.topology.volumes.truncate(1);

@@ -70,6 +70,14 @@ impl World for SimWorld {
         machine.encode_log(unit, partial_parities, image);
     }
 
+    fn fill(&mut self, memory: Buffer, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut machine = self.machine.borrow_mut();
+        machine
+            .memory_mut(memory, bytes.len())
+            .copy_from_slice(&bytes);
+    }
+
     fn complete(&mut self, completion: Completion) {
         let mut machine = self.machine.borrow_mut();
         machine.note(&Note::Completion(completion.tag, completion.result.is_ok()));

@@ -17,6 +17,7 @@ fn topology() -> Topology {
         component_bytes: COMPONENT_BYTES,
         born_in_sync: true,
         logged: false,
+        marked: false,
     };
     Topology {
         members: 2,
@@ -27,6 +28,7 @@ fn topology() -> Topology {
         spares: 0,
         deadline_ns: 1000 * MS,
         clean_after_ns: 2 * MS,
+        clear_regions_every_ns: 5000 * MS,
         // The rebuild takes seconds, and leaves checkpoints.
         rate_bytes_per_s: 256 << 10,
         latency_ns: 5_000,

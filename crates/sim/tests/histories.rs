@@ -43,6 +43,8 @@ fn survivable_histories_hold_and_faults_do_happen() {
     assert!(counts.faults > 200, "{counts:?}");
     assert!(counts.lives > 2 * summary.histories, "{counts:?}");
     assert!(counts.replays > 10, "{counts:?}");
+    assert!(counts.resyncs_by_bitmap > 10, "{counts:?}");
+    assert!(counts.taken_back > 2, "{counts:?}");
 }
 
 #[test]

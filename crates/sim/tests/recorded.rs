@@ -18,6 +18,7 @@ fn topology(level: Level, members: u8) -> Topology {
         component_bytes: COMPONENT_BYTES,
         born_in_sync: true,
         logged: level == Level::Raid5,
+        marked: false,
     };
     Topology {
         members,
@@ -28,6 +29,7 @@ fn topology(level: Level, members: u8) -> Topology {
         spares: 0,
         deadline_ns: 1000 * MS,
         clean_after_ns: 2 * MS,
+        clear_regions_every_ns: 5000 * MS,
         rate_bytes_per_s: RATE_BYTES_PER_S,
         latency_ns: 5_000,
         spread_ns: 5_000,

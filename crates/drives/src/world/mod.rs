@@ -434,6 +434,14 @@ impl<P: Port> World for RingWorld<P> {
         self.encode_unit(unit, partial_parities, image);
     }
 
+    fn fill(&mut self, memory: Buffer, words: &[u64]) {
+        self.finish_ram();
+        let arena = self.ring.arena();
+        for (at, word) in (0u32..).zip(words) {
+            arena.write(memory.at(8 * at), &word.to_le_bytes());
+        }
+    }
+
     fn complete(&mut self, completion: Completion) {
         self.port.complete(completion);
     }

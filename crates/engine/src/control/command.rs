@@ -2,7 +2,7 @@
 
 use super::Controller;
 use super::marks::Filling;
-use super::message::{Command, Refused};
+use super::message::{Command, Refused, Returning};
 use super::record::{JobKind, MemberRecord, MemberState};
 use crate::event::JobName;
 use crate::limits::CONTAINER_MEMBERS_MAX;
@@ -18,7 +18,8 @@ impl Controller {
                 member,
                 size_bytes,
                 volatile_cache,
-            } => self.command_add_spare(member, size_bytes, volatile_cache),
+                returns,
+            } => self.command_add_spare(member, (size_bytes, volatile_cache), returns),
             Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
             Command::Rebuild(volume) => self.command_rebuild(volume),
             Command::Scrub { volume, repair } => self.command_scrub(volume, repair, 0),
@@ -117,8 +118,8 @@ impl Controller {
     fn command_add_spare(
         &mut self,
         member: MemberId,
-        size_bytes: u64,
-        volatile_cache: bool,
+        (size_bytes, volatile_cache): (u64, bool),
+        returns: Option<Returning>,
     ) -> Result<(), Refused> {
         let at = member.0 as usize;
         if at >= CONTAINER_MEMBERS_MAX
@@ -130,6 +131,10 @@ impl Controller {
         if size_bytes < self.needed_bytes() {
             return Err(Refused::TooSmall);
         }
+        let returns_to = returns.and_then(|returns| self.record.may_return(returns));
+        if returns.is_some() && returns_to.is_none() {
+            return Err(Refused::Outdated);
+        }
         while self.record.members.len() <= at {
             self.record.members.push(MemberRecord::ABSENT);
         }
@@ -139,6 +144,7 @@ impl Controller {
             state: MemberState::Spare,
             size_bytes,
             volatile_cache,
+            returns_to,
         };
         for marks in &mut self.marks {
             // Whoever brings a drive wants it tried.

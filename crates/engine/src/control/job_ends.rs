@@ -39,6 +39,7 @@ impl Controller {
             Some(JobKind::Rebuild(Slot(slot))) => {
                 self.record.volumes[at].slots[slot as usize].current = true;
                 self.record.volumes[at].sync = None;
+                self.filled(at, Slot(slot));
                 self.changed();
                 self.end_job(at, true);
                 return self.resync_if_due(at);
@@ -63,6 +64,8 @@ impl Controller {
             };
             self.record.volumes[at].sync = Some(sync);
             self.jobs.add(at, &shape, JobKind::Sync, JobName::Resync, 0);
+            let has_bitmap = self.record.volumes[at].bitmap.is_some();
+            self.jobs.go_by_bitmap(at, has_bitmap);
             self.changed();
             self.view_changed();
         }

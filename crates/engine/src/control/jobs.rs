@@ -107,13 +107,15 @@ impl Jobs {
         };
         for (at, volume) in record.volumes.iter().enumerate() {
             if let Some(sync) = volume.sync {
+                let kind = kind_of(sync.kind);
                 jobs.add(
                     at,
                     &volume.geometry,
-                    kind_of(sync.kind),
+                    kind,
                     name_of(sync.kind),
                     sync.done_bytes,
                 );
+                jobs.go_by_bitmap(at, kind == JobKind::Sync && volume.bitmap.is_some());
             }
         }
         jobs
@@ -136,6 +138,7 @@ impl Jobs {
             done_band: from_band,
             rate_bytes_per_s: 0,
             paused: false,
+            marked_only: false,
         };
         self.next_id += 1;
         self.jobs[at] = Some(Job {
@@ -156,6 +159,13 @@ impl Jobs {
             kept_bytes: from_band * window,
             halted: false,
         });
+    }
+
+    /// Whether only what the volume's bitmap marks has to be done.
+    pub fn go_by_bitmap(&mut self, at: usize, marked_only: bool) {
+        if let Some(job) = &mut self.jobs[at] {
+            job.view.marked_only = marked_only;
+        }
     }
 
     /// The job is done, and is kept: another one's turn.
@@ -322,7 +332,9 @@ impl Controller {
             );
             let (kind, name) = (job.view.kind, job.name);
             let from_bytes = sync.map_or(0, |sync| sync.done_bytes);
+            let marked_only = job.view.marked_only;
             self.jobs.add(at, &shape, kind, name, from_bytes);
+            self.jobs.go_by_bitmap(at, marked_only);
         }
         self.view_changed();
         true

@@ -35,6 +35,15 @@ pub struct Forward {
     pub buffer: Buffer,
 }
 
+/// What a drive that comes back is known to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Returning {
+    /// The slot that it served, in every volume.
+    pub slot: Slot,
+    /// Generation of the newest record that it got while it served.
+    pub generation: u64,
+}
+
 /// An operator's order to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
@@ -50,6 +59,8 @@ pub enum Command {
         size_bytes: u64,
         /// Its cache.
         volatile_cache: bool,
+        /// It has been a member before, and lacks only what the bitmaps mark.
+        returns: Option<Returning>,
     },
     /// Copy the drive in `slot` to the spare `to` while it stays in service.
     Replace {
@@ -105,6 +116,8 @@ pub enum Refused {
     Busy,
     /// The drive is smaller than what it has to hold.
     TooSmall,
+    /// More has been written without the drive than the bitmaps mark.
+    Outdated,
     /// There is no drive to rebuild onto.
     NoSpare,
     /// The level has no redundancy to work with.
@@ -224,6 +237,43 @@ pub enum Message {
         change: BadBlockChange,
         /// Whether that was done.
         recorded: bool,
+    },
+    /// Shard to the bitmap's keeper, on the controller's shard: writes wait for the bits of these regions.
+    WantRegions {
+        /// Which shard.
+        shard: ShardId,
+        /// The volume.
+        volume: VolumeId,
+        /// The first and the last.
+        regions: (u32, u32),
+    },
+    /// Keeper to shards: the bits of these regions are durable on all members.
+    RegionsMarked {
+        /// The volume.
+        volume: VolumeId,
+        /// The first and the last.
+        regions: (u32, u32),
+    },
+    /// Keeper to shards: write no more to regions that have been at rest, without asking again.
+    CloseRegions {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// Shard to keeper: the answer to it.
+    RegionsClosed {
+        /// Which shard.
+        shard: ShardId,
+        /// The volume.
+        volume: VolumeId,
+        /// Regions that are not at rest, as bits.
+        busy: Arc<[u64]>,
+    },
+    /// Keeper to shards: the bits of these regions are cleared.
+    RegionsCleared {
+        /// The volume.
+        volume: VolumeId,
+        /// The regions, as bits.
+        cleared: Arc<[u64]>,
     },
     /// Controller to all: the new view.
     View(Arc<ContainerView>),

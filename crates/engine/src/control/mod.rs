@@ -274,7 +274,12 @@ impl Controller {
             | Message::Inspect { .. }
             | Message::Inspected { .. }
             | Message::BadBlocksSettled { .. }
-            | Message::FailureDurable(_) => {}
+            | Message::FailureDurable(_)
+            | Message::WantRegions { .. }
+            | Message::RegionsMarked { .. }
+            | Message::CloseRegions { .. }
+            | Message::RegionsClosed { .. }
+            | Message::RegionsCleared { .. } => {}
         }
     }
 

@@ -5,9 +5,11 @@
 //! never promises more than the durable record can keep.
 
 use super::bad_blocks::BadBlocks;
+use super::message::Returning;
 use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::units::{MemberId, Slot, SlotSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A set of members as a bit mask.
@@ -92,6 +94,8 @@ pub struct MemberRecord {
     pub size_bytes: u64,
     /// Whether acknowledged writes may still be in a cache that loses them with the power.
     pub volatile_cache: bool,
+    /// A spare that lacks nothing of this slot but what the bitmaps mark.
+    pub returns_to: Option<Slot>,
 }
 
 impl MemberRecord {
@@ -100,6 +104,7 @@ impl MemberRecord {
         state: MemberState::Absent,
         size_bytes: 0,
         volatile_cache: false,
+        returns_to: None,
     };
 }
 
@@ -150,6 +155,21 @@ pub struct VolumeRecord {
     pub then_resync: bool,
     /// Where each member keeps the volume's write-hole log, RAID 5 only; none when there is no log.
     pub log: Option<LogArea>,
+    /// Its write-intent bitmap, if it has one.
+    pub bitmap: Option<BitmapRecord>,
+}
+
+/// A volume's write-intent bitmap: see [`crate::bitmap`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BitmapRecord {
+    /// First byte of the bits on every member.
+    pub bits_offset_bytes: u64,
+    /// Bytes of a region, a power of two.
+    pub region_bytes: u64,
+    /// Regions that are marked at the start, the same on all members: bit `n % 64` of word `n / 64`.
+    pub marked: Arc<[u64]>,
+    /// A drive that left before this generation of the record may lack regions that are not marked.
+    pub cleared_generation: u64,
 }
 
 /// The part of every member that holds the write-hole log of a volume.
@@ -174,6 +194,14 @@ impl VolumeRecord {
                     set
                 }
             })
+    }
+
+    /// A slot has got a drive that is current, so bits may be cleared: who is away since before the next
+    /// generation after `generation` cannot come back by the bitmap.
+    pub(crate) fn leave_absent_behind(&mut self, generation: u64) {
+        if let Some(bitmap) = &mut self.bitmap {
+            bitmap.cleared_generation = generation + 1;
+        }
     }
 
     /// The slot that `member` serves.
@@ -211,6 +239,24 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Where a drive that comes back may be trusted but for what the bitmaps mark: its slot, if no volume has
+    /// been whole without it.
+    #[must_use]
+    pub fn may_return(&self, returning: Returning) -> Option<Slot> {
+        let Returning { slot, generation } = returning;
+        let lacks = |volume: &VolumeRecord| {
+            let place = volume.slots.get(slot.0 as usize);
+            let is_known = volume
+                .bitmap
+                .as_ref()
+                .is_none_or(|bitmap| generation >= bitmap.cleared_generation);
+            is_known && place.is_some_and(|place| !place.current)
+        };
+        self.volumes.iter().all(lacks).then_some(slot)
+    }
+}
+
 /// What a background job does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobKind {
@@ -242,6 +288,8 @@ pub struct JobView {
     pub rate_bytes_per_s: u64,
     /// Keep the position and do nothing.
     pub paused: bool,
+    /// Only regions that the bitmap marks have to be done.
+    pub marked_only: bool,
 }
 
 /// What shards may do with one volume.

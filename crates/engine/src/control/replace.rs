@@ -73,6 +73,7 @@ impl Controller {
                 member: Some(to),
                 current: true,
             };
+            record.volumes[at].leave_absent_behind(record.generation);
         }
         record.members[to.0 as usize].state = MemberState::Active;
         // The old drive leaves the container unless another volume still uses it.

@@ -2,7 +2,7 @@
 
 use super::Controller;
 use super::marks::Filling;
-use super::record::{JobKind, MemberState, SlotRecord, SyncKind, SyncRecord};
+use super::record::{JobKind, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::METADATA_RESERVE_BYTES;
@@ -65,6 +65,36 @@ impl Controller {
             .map(|(spare, _)| MemberId(spare))
     }
 
+    /// The spare that was in this slot before, and lacks little.
+    fn returning_to(&self, slot: Slot) -> Option<MemberId> {
+        let returns = |member: &MemberRecord| {
+            member.state == MemberState::Spare && member.returns_to == Some(slot)
+        };
+        let members = &self.record.members;
+        let spare = members.iter().position(returns)?;
+        Some(MemberId(spare as u8))
+    }
+
+    /// A slot's drive is current: bits may be cleared, and no other drive can come back to it.
+    pub(super) fn filled(&mut self, at: usize, slot: Slot) {
+        let generation = self.record.generation;
+        self.record.volumes[at].leave_absent_behind(generation);
+        let is_spare = |member: &&mut MemberRecord| member.state == MemberState::Spare;
+        for member in self.record.members.iter_mut().filter(is_spare) {
+            member.returns_to = member.returns_to.filter(|&other| other != slot);
+        }
+    }
+
+    /// Whether bits of a volume's bitmap may be cleared: no drive is missing, and the record says so.
+    pub(crate) fn may_clear_bits(&self, at: usize) -> bool {
+        let volume = &self.record.volumes[at];
+        let whole = self.current_slots(volume).count() == u32::from(volume.geometry.members);
+        let establishes = !matches!(self.jobs.kind(at), None | Some(JobKind::Check { .. }));
+        let changes = self.switch.is_some() || self.leaving.is_some() || !self.failures.is_empty();
+        let settled = volume.sync.is_none() && !volume.then_resync && !self.marks[at].failed;
+        whole && settled && !establishes && !changes && self.is_durable()
+    }
+
     /// Puts a spare into a slot, of all volumes at once.
     fn take_spare(&mut self, at: usize, slot: Slot) -> Option<MemberId> {
         let wanted = match self.marks[at].filling {
@@ -75,7 +105,7 @@ impl Controller {
         if !wanted || !self.record.volumes[at].geometry.redundant() {
             return None;
         }
-        let spare = self.fitting_spare()?;
+        let spare = self.returning_to(slot).or_else(|| self.fitting_spare())?;
         let slot = slot.0 as usize;
         let old = self.record.volumes[at].slots[slot].member;
         self.record.members[spare.0 as usize].state = MemberState::Active;
@@ -122,8 +152,11 @@ impl Controller {
             done_bytes: 0,
         });
         let shape = volume.geometry;
+        let has_bitmap = volume.bitmap.is_some();
         self.jobs
             .add(at, &shape, JobKind::Rebuild(slot), JobName::Rebuild, 0);
+        let returns = self.record.members[member.0 as usize].returns_to == Some(slot);
+        self.jobs.go_by_bitmap(at, returns && has_bitmap);
         self.changed();
         self.view_changed();
     }

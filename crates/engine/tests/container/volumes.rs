@@ -150,6 +150,7 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
         member: MemberId(4),
         size_bytes: 4096,
         volatile_cache: false,
+        returns: None,
     };
     assert_eq!(array.command(too_small), Err(Refused::TooSmall));
     array
@@ -161,6 +162,7 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
         member: MemberId(4),
         size_bytes,
         volatile_cache: false,
+        returns: None,
     };
     assert_eq!(array.command(add), Ok(()));
     array.wait_for_job();

@@ -132,6 +132,7 @@ fn spares_beyond_what_a_container_holds_are_refused() {
         member: MemberId(member as u8),
         size_bytes,
         volatile_cache: true,
+        returns: None,
     };
     // Member numbers have a byte: those above the maximum come again and again.
     let numbers = (2..256).cycle().take(100 * CONTAINER_MEMBERS_MAX);

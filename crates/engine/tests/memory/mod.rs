@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod crash;
+pub mod marks;
 
 use engine::claims::Claims;
 use engine::control::bad_blocks::{BadBlocks, BadRange};
@@ -120,6 +121,8 @@ pub struct Shared {
     logged: Vec<Vec<(u64, u64)>>,
     /// Units that were written while something of the unit before was not flushed.
     pub early_units: usize,
+    /// Looks after the write-intent bitmap, if there is one.
+    pub marks: Option<marks::Watch>,
     /// Longest I/O time.
     pub latency_ns: u64,
     payload_from: u64,
@@ -345,6 +348,7 @@ impl World for MemoryWorld {
         let latency = shared.latency_ns;
         let due = shared.now + shared.random.below(latency + 1);
         let memory: Vec<Segment> = memory.collect();
+        shared.look_at_marks(&io, &memory);
         self.pending.push(Pending {
             due,
             token: io.token,
@@ -403,6 +407,14 @@ impl World for MemoryWorld {
         let mut shared = self.shared.borrow_mut();
         shared.follow_log(unit);
         crash::encode(&mut shared, unit, partial_parities, image);
+    }
+
+    fn fill(&mut self, memory: Buffer, words: &[u64]) {
+        let mut shared = self.shared.borrow_mut();
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        for (place, byte) in shared.memory[memory.0 as usize..].iter_mut().zip(bytes) {
+            *place = byte;
+        }
     }
 
     fn complete(&mut self, completion: Completion) {
@@ -518,6 +530,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
         state,
         size_bytes: disk_bytes,
         volatile_cache: true,
+        returns_to: None,
     };
     let mut members = vec![drive(MemberState::Active); shape.members as usize];
     members.extend(vec![drive(MemberState::Spare); spares as usize]);
@@ -538,6 +551,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
         }),
         then_resync: false,
         log: None,
+        bitmap: None,
     };
     Record {
         generation: 1,
@@ -593,6 +607,7 @@ impl Array {
             shape,
             logged: vec![Vec::new(); shape.members as usize],
             early_units: 0,
+            marks: None,
             latency_ns: 50_000,
         }));
         let claims = Claims::new();

@@ -12,6 +12,7 @@ use crate::commands::foreign::{Ends, in_words, search};
 use crate::commands::occupied;
 use crate::commands::words::size;
 use crate::container::Container;
+use crate::container::bitmap::returning;
 use crate::container::log::{initialise_all, logged_volumes};
 use crate::container::persist::Identity;
 use crate::container::probe::{Probed, parse_spec, probe};
@@ -41,6 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Spares {
     sector: SectorSize,
     needed_bytes: u64,
+    /// The container as it was at the start: what volumes there are, and where.
+    mpb: Mpb,
     /// Volumes whose write-hole log the drive has to have room for.
     logged: Vec<LoggedVolume>,
     /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
@@ -61,6 +64,7 @@ impl Spares {
         let sector = first.map_or(SectorSize::Bytes512, |member| member.sector);
         Spares {
             sector,
+            mpb: container.persister.mpb().clone(),
             logged: logged_volumes(container.persister.mpb(), sector),
             needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
             backups,
@@ -85,7 +89,9 @@ impl Spares {
         }
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
-        refuse_foreign(&probed, request.force)?;
+        // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.
+        let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
+        refuse_foreign(&probed, request.force || returns.is_some())?;
         let destroyed = if request.force {
             self.make_free(&probed)?
         } else {
@@ -93,7 +99,9 @@ impl Spares {
         };
         initialise_all(&self.logged, &[&probed])
             .map_err(|error| ApiError::conflict(format!("{error:#}")))?;
-        mark_as_spare(&probed)?;
+        if returns.is_none() {
+            mark_as_spare(&probed)?;
+        }
         let name = probed.drive.name().to_owned();
         let notes = probed.drive.notes().to_vec();
         let (size_bytes, volatile_cache) =
@@ -105,11 +113,17 @@ impl Spares {
             member,
             size_bytes,
             volatile_cache,
+            returns,
         };
         if let Err(why) = command(shared, order) {
             shared.detach(member);
+            let now = if returns.is_none() {
+                "; its metadata says spare now"
+            } else {
+                ""
+            };
             return Err(ApiError::conflict(format!(
-                "{name} is not added: {why}; its metadata says spare now"
+                "{name} is not added: {why}{now}"
             )));
         }
         Ok(Done {

@@ -44,7 +44,7 @@ pub struct BenchArgs {
     /// Chunk of the array
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_bytes)]
     chunk: u32,
-    /// What protects a RAID 5 when a crash interrupts a write
+    /// What is kept for the case that a crash interrupts writes
     #[arg(long, value_enum, default_value = "off")]
     write_hole: WriteHole,
     /// How long the array is measured; the comparisons take as long again by half
@@ -118,7 +118,7 @@ impl BenchArgs {
             shards: self.shards,
             failed: self.failed,
             chunk_bytes: self.chunk,
-            log: self.write_hole == WriteHole::Log,
+            write_hole: self.write_hole,
             time: self.time,
             completion: self.completion,
             overwrite: self.overwrite,

@@ -1,5 +1,6 @@
 //! What is to be measured, checked: the array, its members, and the load.
 
+use crate::commands::write_hole::WriteHole;
 use anyhow::{Context, bail, ensure};
 use drives::completion::CompletionMode;
 use drives::spec::{MemberSpec, Target};
@@ -41,8 +42,8 @@ pub(crate) struct Config {
     pub failed: Option<u8>,
     /// The array's chunk.
     pub chunk_bytes: u32,
-    /// Whether there is a write-hole log.
-    pub log: bool,
+    /// Whether there is a write-hole log or a bitmap.
+    pub write_hole: WriteHole,
     /// How long the array is measured, all rounds together.
     pub time: Duration,
     /// What threads do when there is nothing to do.

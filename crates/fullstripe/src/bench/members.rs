@@ -6,6 +6,7 @@
 //! it back. Between them lies the write-hole log, if there is one.
 
 use super::config::Config;
+use crate::commands::write_hole::WriteHole;
 use crate::container::busy;
 use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
@@ -13,18 +14,19 @@ use drives::spec::{Limits, Target};
 use drives::world::{Encoder, LogEncoder};
 use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{
-    LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
+    BitmapRecord, LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
 use engine::limits::MIRROR_ROW_BYTES;
 use engine::units::{MemberId, Slot};
 use metadata::imsm::SectorSize;
+use metadata::imsm::bitmap::{BITS_OFFSET_BYTES, REGION_BYTES_DEFAULT};
 use std::sync::Arc;
 
 /// Behind the data on every member.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// Of a write-hole log, as the format has it.
-const LOG_BYTES: u32 = 1 << 20;
+/// Of a write-hole log or a bitmap, as the format has it.
+const AREA_BYTES: u32 = 1 << 20;
 /// Of one record; whole sectors on every drive.
 const RECORD_BYTES: usize = 4096;
 /// First bytes of a record, for whoever finds one.
@@ -45,6 +47,8 @@ pub(super) struct Members {
     pub geometry: Geometry,
     /// Its write-hole log.
     pub log: Option<LogArea>,
+    /// Its write-intent bitmap.
+    pub bitmap: Option<BitmapRecord>,
     /// The members' common limits.
     pub limits: Limits,
     /// Whether the members are files or block devices, whose speed only a measurement knows.
@@ -91,15 +95,22 @@ impl Members {
         }
         let geometry = geometry(config, &drives)?;
         let limits = first.limits;
-        let log = config.log.then_some(LogArea {
+        let log = (config.write_hole == WriteHole::Log).then_some(LogArea {
             offset_bytes: geometry.component_bytes,
-            length_bytes: LOG_BYTES,
+            length_bytes: AREA_BYTES,
+        });
+        let bitmap = (config.write_hole == WriteHole::Bitmap).then(|| BitmapRecord {
+            bits_offset_bytes: geometry.component_bytes + BITS_OFFSET_BYTES,
+            region_bytes: u64::from(REGION_BYTES_DEFAULT),
+            marked: [].into(),
+            cleared_generation: 0,
         });
         Ok(Members {
             drives,
             bare,
             geometry,
             log,
+            bitmap,
             limits,
             hardware,
             notes,
@@ -113,6 +124,7 @@ impl Members {
                 state: MemberState::Active,
                 size_bytes: drive.size_bytes(),
                 volatile_cache: drive.volatile_cache(),
+                returns_to: None,
             },
             None => MemberRecord::ABSENT,
         };
@@ -128,6 +140,7 @@ impl Members {
             sync: None,
             then_resync: false,
             log: self.log,
+            bitmap: self.bitmap.clone(),
         };
         Record {
             generation: 1,
@@ -208,13 +221,21 @@ fn fill(drive: &Drive) -> anyhow::Result<()> {
 fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Geometry> {
     let present = || drives.iter().flatten();
     ensure!(
-        !config.log || config.level == Level::Raid5,
+        config.write_hole != WriteHole::Log || config.level == Level::Raid5,
         "--write-hole log: {} has no write hole that a log could close; leave it out",
         config.level
     );
-    let log_bytes = if config.log { u64::from(LOG_BYTES) } else { 0 };
+    ensure!(
+        config.write_hole != WriteHole::Bitmap || config.level != Level::Raid0,
+        "--write-hole bitmap: {} has no redundancy that a bitmap could help to synchronise; leave it out",
+        config.level
+    );
+    let area_bytes = match config.write_hole {
+        WriteHole::Log | WriteHole::Bitmap => u64::from(AREA_BYTES),
+        WriteHole::Off => 0,
+    };
     let room = present()
-        .map(|drive| reserve_from(drive).saturating_sub(log_bytes))
+        .map(|drive| reserve_from(drive).saturating_sub(area_bytes))
         .min()
         .unwrap_or(0);
     let row = if config.level == Level::Raid1 {
@@ -240,7 +261,7 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
         Level::Raid10 | Level::Raid5 => shape.data_members().max(1),
     };
     let block_bytes = u64::from(config.block_bytes);
-    let reserve_mib = (RESERVE_BYTES + log_bytes) >> 20;
+    let reserve_mib = (RESERVE_BYTES + area_bytes) >> 20;
     shape.size_bytes = shape.component_bytes * u64::from(data_members);
     ensure!(
         shape.size_bytes >= block_bytes && shape.component_bytes >= block_bytes,
@@ -320,7 +341,7 @@ mod tests {
             shards: 1,
             failed: None,
             chunk_bytes: 65_536,
-            log: false,
+            write_hole: WriteHole::Off,
             time: Duration::from_millis(200),
             completion: CompletionMode::Interrupt,
             overwrite: false,

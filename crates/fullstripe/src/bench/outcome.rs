@@ -162,7 +162,7 @@ pub(crate) struct Asked {
     pub shards: u8,
     pub failed: Option<u8>,
     pub chunk_bytes: u32,
-    /// `log` or `off`.
+    /// `log`, `bitmap` or `off`.
     pub write_hole: &'static str,
     pub time_s: f64,
     /// Cores that the shards were kept on; empty when there were too few.
@@ -337,7 +337,7 @@ pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
         shards: config.shards,
         failed: config.failed,
         chunk_bytes: config.chunk_bytes,
-        write_hole: if config.log { "log" } else { "off" },
+        write_hole: config.write_hole.word(),
         time_s: config.time.as_secs_f64(),
         pinned_cores: setting.cores,
         completion: config.completion.to_string(),

@@ -44,6 +44,7 @@ fn header(text: &mut String, asked: &Asked) {
     };
     let log = match asked.write_hole {
         "log" => ", write-hole log",
+        "bitmap" => ", write-intent bitmap",
         _ => "",
     };
     let _ = writeln!(

@@ -3,6 +3,7 @@
 use super::config::{BenchJob, Config, Workload};
 use super::outcome::Outcome;
 use super::{counted, job, measure, report};
+use crate::commands::write_hole::WriteHole;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
 use std::time::Duration;
@@ -21,7 +22,7 @@ fn config(level: Level, member: &str, count: u8) -> Config {
         shards: 1,
         failed: None,
         chunk_bytes: 65_536,
-        log: false,
+        write_hole: WriteHole::Off,
         time: Duration::from_millis(200),
         completion: CompletionMode::Interrupt,
         overwrite: false,
@@ -210,17 +211,19 @@ fn no_request_allocates() {
     let files = folder.path().join("d{}.img").display().to_string();
     let limited = "ram:4m,read-iops=500k,write-iops=500k";
     for member in ["ram:4m", limited, &files] {
-        for (level, failed, log) in [
-            (Level::Raid0, None, false),
-            (Level::Raid10, None, false),
-            (Level::Raid10, Some(1), false),
-            (Level::Raid5, None, false),
-            (Level::Raid5, None, true),
-            (Level::Raid5, Some(1), true),
+        for (level, failed, write_hole) in [
+            (Level::Raid0, None, WriteHole::Off),
+            (Level::Raid10, None, WriteHole::Off),
+            (Level::Raid10, Some(1), WriteHole::Off),
+            (Level::Raid10, None, WriteHole::Bitmap),
+            (Level::Raid5, None, WriteHole::Off),
+            (Level::Raid5, None, WriteHole::Log),
+            (Level::Raid5, Some(1), WriteHole::Log),
+            (Level::Raid5, None, WriteHole::Bitmap),
         ] {
             let config = Config {
                 failed,
-                log,
+                write_hole,
                 overwrite: true,
                 ..config(level, member, 4)
             };

@@ -1,7 +1,8 @@
-//! `write-hole`: switches what protects a RAID 5 against the write hole, while nobody serves it.
+//! `write-hole`: switches what is kept for the case that a crash interrupts writes, while nobody serves the
+//! volume: a write-hole log, a write-intent bitmap, or nothing.
 //!
-//! Only a clean volume is switched: what was under way in a dirty one is in its log, or nowhere. The logs are
-//! made empty on every member before the record says that they count.
+//! Only a clean volume is switched: what was under way in a dirty one is in its log or bitmap, or nowhere. Logs
+//! are made empty, and bitmaps written, on every member before the record says that they count.
 
 use super::backup::Backup;
 use super::backup::place::keep;
@@ -9,23 +10,27 @@ use super::conflicts;
 use super::exit_codes::refused;
 use super::open::for_change;
 use super::words::{print_json, print_text};
+use crate::container::bitmap::{new_bitmap, write_all};
 use crate::container::log::{initialise_all, logged_volume};
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
 use anyhow::{Result, bail};
 use metadata::imsm::choose::{Assembly, MemberState, choose};
 use metadata::imsm::geometry::Level;
-use metadata::imsm::{Mpb, SectorSize, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
+use metadata::imsm::{Mpb, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What protects a RAID 5 when a crash interrupts a write.
+/// What is kept for the case that a crash interrupts writes.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteHole {
     /// A log on the members (what mdadm calls PPL): no resync after a crash, and a drive that is lost in it
     /// takes nothing else with it
     Log,
+    /// A write-intent bitmap on the members, RAID 1, 10 and 5: after a crash only regions that were being
+    /// written to are synchronised, and a drive that comes back gets only what it missed
+    Bitmap,
     /// Nothing: after a crash everything is read to make parity right
     Off,
 }
@@ -36,6 +41,7 @@ impl WriteHole {
     pub fn policy(self) -> WriteHolePolicy {
         match self {
             Self::Log => WriteHolePolicy::Log,
+            Self::Bitmap => WriteHolePolicy::Bitmap,
             Self::Off => WriteHolePolicy::Off,
         }
     }
@@ -44,29 +50,39 @@ impl WriteHole {
         policy == self.policy() || self == Self::Off && policy == WriteHolePolicy::OffOld
     }
 
-    fn word(self) -> &'static str {
+    /// As it is written on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Log => "log",
+            Self::Bitmap => "bitmap",
             Self::Off => "off",
         }
     }
 }
 
-/// Gives volume number `at` of `mpb` the policy of `wanted` and, for a log, makes those on `drives` empty.
+/// Gives volume number `at` of `mpb` the policy of `wanted` and makes its logs on `drives` empty, or writes its
+/// bitmap there, with regions of `region_bytes` if that is given.
 ///
 /// # Errors
-/// Only a RAID 5 has a log, and only with room behind its data; or a drive fails.
+/// Only a RAID 5 has a log, only levels with redundancy have a bitmap, and only with room behind the data; or a
+/// drive fails.
 pub fn establish(
     wanted: WriteHole,
     mpb: &mut Mpb,
     at: usize,
-    sector: SectorSize,
     drives: &[&Probed],
+    region_bytes: Option<u32>,
 ) -> Result<()> {
     let name = mpb.volumes[at].name;
+    let sector = drives[0].sector;
     mpb.set_write_hole_policy(at, wanted.policy())?;
     if wanted == WriteHole::Off {
         return Ok(());
+    }
+    if wanted == WriteHole::Bitmap {
+        let mut bitmap = [new_bitmap(mpb, at, sector, region_bytes)?];
+        return write_all(&mut bitmap, drives, mpb.generation);
     }
     let Some(volume) = logged_volume(mpb, at, sector) else {
         let room = mpb.write_hole_log_room_sectors(at);
@@ -102,7 +118,7 @@ struct Switched {
     /// Version of this schema: 1.
     version: u32,
     name: String,
-    /// `log` or `off`.
+    /// `log`, `bitmap` or `off`.
     write_hole: &'static str,
     /// Copy of the metadata; none if nothing is changed.
     backup: Option<PathBuf>,
@@ -122,7 +138,7 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
     conflicts::refuse(&drives)?;
     let assembly = find(args, &drives)?;
     let at = index(&assembly.mpb, &args.name).unwrap_or_default();
-    require_switchable(&assembly, at)?;
+    require_switchable(&assembly, at, args.protection)?;
     let mut backup = None;
     if !args
         .protection
@@ -132,7 +148,7 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
         let copy = Backup::of_metadata("write-hole", &members)?;
         backup = Some(keep(&copy, args.backup.as_deref())?);
         let mut mpb = assembly.mpb.clone();
-        establish(args.protection, &mut mpb, at, assembly.sector, &members)?;
+        establish(args.protection, &mut mpb, at, &members, None)?;
         finish_update(assembly.unfinished.as_ref(), &drives)?;
         mpb.bump_generation();
         write_record(&mpb, &members)?;
@@ -194,13 +210,15 @@ fn serving(assembly: &Assembly) -> impl Iterator<Item = usize> {
     })
 }
 
-fn require_switchable(assembly: &Assembly, at: usize) -> Result<()> {
+fn require_switchable(assembly: &Assembly, at: usize, wanted: WriteHole) -> Result<()> {
     let volume = &assembly.mpb.volumes[at];
     let name = volume.name;
     match volume.map.level() {
         Some(Level::Raid5) => {}
+        Some(Level::Raid1 | Level::Raid10) if wanted != WriteHole::Log => {}
         level => bail!(
-            "volume {name} is a {}, which has no write hole; only a RAID 5 has one",
+            "volume {name} is a {}, which has no write hole; only a RAID 5 has one, and only levels with \
+             redundancy have bitmaps",
             level.map_or("volume of unknown level".to_owned(), |level| level
                 .to_string())
         ),

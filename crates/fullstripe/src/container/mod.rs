@@ -4,6 +4,7 @@
 pub mod busy;
 pub mod probe;
 
+pub use assembly::assemble::bitmap;
 pub use assembly::{assemble, log, persist, write};
 
 /// A container of this machine's drives, ready to be served.

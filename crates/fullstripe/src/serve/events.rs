@@ -327,6 +327,10 @@ fn refusal(refused: Refused) -> &'static str {
             "other background work of these drives has to end first, a slot is not in sync, or the volume is read-only"
         }
         Refused::TooSmall => "the drive is too small",
+        Refused::Outdated => {
+            "more has been written without it than the bitmap marks, or its slot is taken; --force takes it \
+             as an empty drive"
+        }
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
     }

@@ -55,7 +55,12 @@ impl Snapshot {
         for (into, from) in self.record.volumes.iter_mut().zip(&from.volumes) {
             let mut slots = std::mem::take(&mut into.slots);
             slots.clone_from(&from.slots);
-            *into = VolumeRecord { slots, ..*from };
+            let bitmap = from.bitmap.clone();
+            *into = VolumeRecord {
+                slots,
+                bitmap,
+                ..*from
+            };
         }
         self.volumes.clear();
         let ids = (0..from.volumes.len()).map(|at| VolumeId(at as u8));

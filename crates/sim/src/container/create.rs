@@ -9,8 +9,10 @@ use crate::drive::timing::RandomLatency;
 use crate::history::Topology;
 use crate::random::Stream;
 use anyhow::{Result, anyhow};
+use assembly::assemble::bitmap::new_bitmap;
 use assembly::assemble::geometry_of;
 use engine::layout::{Geometry, Level};
+use metadata::imsm::bitmap::REGION_BYTES_MIN;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::SizeRequest;
 use metadata::imsm::place::{Placement, encode_image};
@@ -71,10 +73,24 @@ pub fn create(seed: u64, topology: &Topology) -> Result<(Vec<Drive>, Vec<Geometr
         drive.tamper(placement.image(image.len()).offset_bytes, &image);
         let migration = placement.migration_record_offset_bytes();
         drive.tamper(migration, &[0; SECTOR_BYTES as usize]);
+        if bay < topology.members as usize {
+            write_bitmaps(drive, topology, &mpb)?;
+        }
     }
     let volumes = mpb.volumes.iter();
     let shapes = volumes.map(|volume| geometry_of(volume, SECTOR.bytes() as u32));
     Ok((drives, shapes.collect::<Result<_>>()?))
+}
+
+/// Writes the bitmaps of the volumes that have one, with regions as small as they may be.
+fn write_bitmaps(drive: &mut Drive, topology: &Topology, mpb: &Mpb) -> Result<()> {
+    for at in 0..topology.volumes.len() {
+        if topology.volumes[at].marked {
+            let bitmap = new_bitmap(mpb, at, SECTOR, Some(REGION_BYTES_MIN))?;
+            drive.tamper(bitmap.volume.header_offset_bytes(), &bitmap.encode());
+        }
+    }
+    Ok(())
 }
 
 fn new_drive(topology: &Topology, bay: usize) -> Result<NewDrive> {
@@ -125,6 +141,9 @@ pub fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
         if topology.volumes[at].logged {
             // Empty logs are written at every start.
             mpb.set_write_hole_policy(at, WriteHolePolicy::Log)?;
+        }
+        if topology.volumes[at].marked {
+            mpb.set_write_hole_policy(at, WriteHolePolicy::Bitmap)?;
         }
         if !spec.born_in_sync {
             mpb.start_initial_sync(at)?;

@@ -32,6 +32,12 @@ impl History {
         for volume in &mut topology.volumes {
             volume.logged = volume.level == Level::Raid5 && policies.chance(2, 3);
         }
+        let mut bitmaps = Stream::new(seed, "bitmap", 0);
+        topology.clear_regions_every_ns = bitmaps.pick(&[MS, 300 * MS, 5000 * MS]);
+        for volume in &mut topology.volumes {
+            let can_have_one = volume.level != Level::Raid0 && !volume.logged;
+            volume.marked = can_have_one && bitmaps.chance(1, 2);
+        }
         let mut drawing = Drawing {
             random: Stream::new(seed, "history", 0),
             style: Style::draw(&mut Stream::new(seed, "style", 0), wish.mode),
@@ -88,6 +94,7 @@ fn topology(random: &mut Stream, level: Option<Level>) -> Topology {
         spares: u8::from(random.chance(1, 2)),
         deadline_ns: random.pick(&[300 * MS, 1000 * MS]),
         clean_after_ns: random.pick(&[2 * MS, 20 * MS, 300 * MS]),
+        clear_regions_every_ns: 5000 * MS,
         rate_bytes_per_s: random.pick(&[0, 0, 0, 32 * KIB, 256 * KIB]),
         latency_ns: random.pick(&[5_000, 60_000]),
         spread_ns: random.pick(&[5_000, 100_000, 1_000_000]),
@@ -111,6 +118,7 @@ fn volume(random: &mut Stream, level: Level, left_over: bool) -> VolumeShape {
         component_bytes,
         born_in_sync: !left_over && random.chance(2, 3),
         logged: false,
+        marked: false,
     }
 }
 

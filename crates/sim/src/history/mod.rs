@@ -32,6 +32,8 @@ pub struct VolumeShape {
     pub born_in_sync: bool,
     /// A RAID 5 that keeps a write-hole log.
     pub logged: bool,
+    /// It keeps a write-intent bitmap.
+    pub marked: bool,
 }
 
 /// The array.
@@ -53,6 +55,8 @@ pub struct Topology {
     pub deadline_ns: u64,
     /// A volume without writes for this long is marked clean.
     pub clean_after_ns: u64,
+    /// How often bits of bitmaps are cleared.
+    pub clear_regions_every_ns: u64,
     /// Limit of background work; 0 is unlimited.
     pub rate_bytes_per_s: u64,
     /// Shortest time of a command.

@@ -106,6 +106,10 @@ pub struct Machine {
     pub events: Vec<Event>,
     /// Write-hole logs replayed at starts.
     pub replays: u64,
+    /// Resyncs at starts that went by a bitmap.
+    pub resyncs_by_bitmap: u64,
+    /// Drives that were taken back.
+    pub taken_back: u64,
     /// Changes of the record that the format could not express: a sentence each.
     pub problems: Vec<String>,
     /// Follows the engine's record.
@@ -143,6 +147,8 @@ impl Machine {
             events: Vec::new(),
             problems: Vec::new(),
             replays: 0,
+            resyncs_by_bitmap: 0,
+            taken_back: 0,
             persister: None,
             log_encoder: None,
             bays: Vec::new(),
@@ -307,6 +313,11 @@ fn name_of(message: &Message) -> &'static str {
         Message::BadBlocksSettled { .. } => "bad blocks settled",
         Message::View(_) => "view",
         Message::FailureDurable(_) => "failure durable",
+        Message::WantRegions { .. } => "want regions",
+        Message::RegionsMarked { .. } => "regions marked",
+        Message::CloseRegions { .. } => "close regions",
+        Message::RegionsClosed { .. } => "regions closed",
+        Message::RegionsCleared { .. } => "regions cleared",
         Message::Command { .. } => "command",
     }
 }

@@ -1,6 +1,7 @@
 //! Running a history: the array under its clients, its faults and its operators, then healed, then judged.
 
 mod clients;
+mod counts;
 pub(crate) mod cut;
 mod faults;
 mod heal;
@@ -13,6 +14,7 @@ use crate::oracle::pattern::SECTOR_BYTES;
 use crate::oracle::{Oracle, Value};
 use crate::process::{Process, SLOTS, StartWith};
 use clients::Flying;
+pub use counts::Counts;
 use engine::control::record::VolumeRecord;
 use engine::event::Event;
 use engine::layout::Geometry;
@@ -92,44 +94,6 @@ pub struct Outcome {
     pub log: Vec<String>,
 }
 
-/// What was done how often.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Requests answered.
-    pub requests: u64,
-    /// Requests that failed.
-    pub request_errors: u64,
-    /// Faults that happened.
-    pub faults: u64,
-    /// Faults beyond the budget, left out.
-    pub faults_skipped: u64,
-    /// Processes started.
-    pub lives: u64,
-    /// Write-hole logs replayed at their starts.
-    pub replays: u64,
-    /// Times that a rebuild put a block it could not have into the bad-block log.
-    pub blocks_recorded: u64,
-    /// Entries of the event log.
-    pub happenings: u64,
-    /// Virtual time.
-    pub virtual_ms: u64,
-}
-
-impl Counts {
-    /// Adds those of another history.
-    pub fn add(&mut self, other: &Counts) {
-        self.requests += other.requests;
-        self.request_errors += other.request_errors;
-        self.faults += other.faults;
-        self.faults_skipped += other.faults_skipped;
-        self.lives += other.lives;
-        self.replays += other.replays;
-        self.blocks_recorded += other.blocks_recorded;
-        self.happenings += other.happenings;
-        self.virtual_ms += other.virtual_ms;
-    }
-}
-
 /// A history under way.
 pub(crate) struct Run<'a> {
     history: &'a History,
@@ -184,6 +148,8 @@ pub fn run(history: &History, words: bool) -> Outcome {
     let mut counts = run.counts;
     counts.happenings = machine.journal.entries();
     counts.replays = machine.replays;
+    counts.resyncs_by_bitmap = machine.resyncs_by_bitmap;
+    counts.taken_back = machine.taken_back;
     counts.virtual_ms = machine.queue.now_ns() / 1_000_000;
     Outcome {
         hash: machine.journal.hash(),
@@ -408,6 +374,7 @@ impl<'a> Run<'a> {
             engine: Options {
                 member_deadline: Nanos(topology.deadline_ns),
                 clean_after: Nanos(topology.clean_after_ns),
+                clear_regions_every: Nanos(topology.clear_regions_every_ns),
                 rate_bytes_per_s: topology.rate_bytes_per_s,
                 ..Options::default()
             },

@@ -149,6 +149,7 @@ impl Scene {
                 state: MemberState::Active,
                 size_bytes: geometry.component_bytes + (16 << 20),
                 volatile_cache: true,
+                returns_to: None,
             },
         };
         let rebuild = matches!(self.work, Work::Job { rebuild: true, .. });
@@ -167,6 +168,7 @@ impl Scene {
                 offset_bytes: geometry.component_bytes,
                 length_bytes: LOG_AREA_BYTES,
             }),
+            bitmap: None,
         };
         Record {
             generation: 1,

@@ -223,6 +223,8 @@ impl World for CostWorld {
 
     fn encode_log(&mut self, _: &LogUnit, _: impl Iterator<Item = Segment>, _: Buffer) {}
 
+    fn fill(&mut self, _: Buffer, _: &[u64]) {}
+
     #[inline]
     fn complete(&mut self, completion: Completion) {
         self.client.answered(completion);

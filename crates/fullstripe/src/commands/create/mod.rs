@@ -16,6 +16,7 @@ use super::open::for_change;
 use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
 use crate::container::assemble::geometry_of;
+use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
 use anyhow::{Context, Result, bail};
@@ -44,9 +45,13 @@ pub struct CreateArgs {
     /// Usable size; the largest possible unless given. Rounded down to 1 MiB on each drive.
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// What protects a RAID 5 when a crash interrupts a write; a log unless given.
+    /// What is kept for the case that a crash interrupts writes: on RAID 5 a log unless given, else nothing.
     #[arg(long, value_enum)]
     write_hole: Option<WriteHole>,
+    /// Bytes of a region of the bitmap, with --wide; others than 64m are for fullstripe alone, md takes them
+    /// for 64m.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "wide")]
+    bitmap_region: Option<u64>,
     /// Allow shapes that firmware or older mdadm cannot read, and say who cannot.
     #[arg(long)]
     wide: bool,
@@ -130,6 +135,15 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
             args.level
         );
     }
+    if args.level == Level::Raid0 && args.write_hole == Some(WriteHole::Bitmap) {
+        bail!(
+            "a {} has no redundancy that a bitmap could help to synchronise; leave out --write-hole bitmap",
+            args.level
+        );
+    }
+    if args.bitmap_region.is_some() && args.write_hole != Some(WriteHole::Bitmap) {
+        bail!("--bitmap-region is about --write-hole bitmap; give both or neither");
+    }
     Ok(VolumeSpec {
         name,
         level: args.level,
@@ -197,6 +211,7 @@ fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Resu
     };
     let draft = build(false).map_err(|error| explain(error, drives))?;
     require_servable(&draft, drives)?;
+    require_bitmap(args, &draft, 0, drives)?;
     let occupied = occupied::occupied(drives)?;
     if !args.force {
         occupied::refuse(drives, &occupied)?;
@@ -236,6 +251,7 @@ fn add_volume(
     };
     let draft = build(false).map_err(|error| explain(error, drives))?;
     require_servable(&draft, drives)?;
+    require_bitmap(args, &draft, draft.volumes.len() - 1, drives)?;
     let all: Vec<&Probed> = drives.iter().collect();
     let backup = keep(
         &Backup::of_metadata("create", &all)?,
@@ -260,13 +276,31 @@ fn add_volume(
     })
 }
 
-/// Gives a new RAID 5 the protection against the write hole that was asked for.
-fn protect(args: &CreateArgs, mpb: &mut Mpb, at: usize, drives: &[&Probed]) -> Result<()> {
-    if args.level != Level::Raid5 {
+/// A bitmap that is not possible is refused before anything is touched.
+fn require_bitmap(args: &CreateArgs, mpb: &Mpb, at: usize, drives: &[Probed]) -> Result<()> {
+    if args.write_hole != Some(WriteHole::Bitmap) {
         return Ok(());
     }
-    let wanted = args.write_hole.unwrap_or(WriteHole::Log);
-    write_hole::establish(wanted, mpb, at, drives[0].sector, drives)
+    new_bitmap(mpb, at, drives[0].sector, region_bytes(args)).map(drop)
+}
+
+/// What was asked for; nothing that is too much for a header is possible.
+fn region_bytes(args: &CreateArgs) -> Option<u32> {
+    let wanted = args.bitmap_region?;
+    Some(u32::try_from(wanted).unwrap_or(0))
+}
+
+/// Gives a new volume the protection against interrupted writes that was asked for.
+fn protect(args: &CreateArgs, mpb: &mut Mpb, at: usize, drives: &[&Probed]) -> Result<()> {
+    let usual = match args.level {
+        Level::Raid5 => WriteHole::Log,
+        Level::Raid0 | Level::Raid1 | Level::Raid10 => WriteHole::Off,
+    };
+    let wanted = args.write_hole.unwrap_or(usual);
+    if args.level == Level::Raid0 {
+        return Ok(());
+    }
+    write_hole::establish(wanted, mpb, at, drives, region_bytes(args))
 }
 
 /// A refusal of the format, with what to do where the format cannot know it.

@@ -2,13 +2,12 @@
 
 use super::super::words::{SECTOR_BYTES, level_number};
 use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
+use crate::container::bitmap::{read_all, start_modes};
 use crate::container::log::rehearse;
 use crate::container::probe::Probed;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;
-use metadata::imsm::start::{
-    StartMode, StartOptions, SyncWork, start_mode, start_mode_without_log,
-};
+use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode_without_log};
 use metadata::imsm::{MapState, Mpb, Uuid, Volume};
 
 /// Describes volume number `at`, which would be started with `options`.
@@ -47,7 +46,8 @@ fn outlook(
     options: StartOptions,
 ) -> (StartMode, Option<ReplayReport>) {
     let present = assembly.present();
-    let mode = start_mode(&assembly.mpb, at, &present, options);
+    let bitmaps = read_all(drives, assembly);
+    let mode = start_modes(assembly, &bitmaps, options).swap_remove(at);
     if !matches!(mode, StartMode::ReadWrite { replay: true, .. }) {
         return (mode, None);
     }

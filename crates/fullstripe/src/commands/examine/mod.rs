@@ -1,6 +1,7 @@
 //! `examine`: everything that the metadata of each drive says, as it stands there; or what else the drive
 //! holds. Drives are judged one by one; what they amount to together is `assemble`'s question.
 
+mod bitmap;
 mod log;
 mod record;
 mod shadow;

@@ -2,6 +2,7 @@
 
 use super::super::describe::chunk_bytes;
 use super::super::words::{SECTOR_BYTES, level_number};
+use super::bitmap::{self, BitmapReport};
 use super::log::{self, LogReport};
 use crate::container::probe::Probed;
 use metadata::imsm::place::{Found, encode_image};
@@ -79,6 +80,8 @@ pub struct VolumeRecord {
     pub write_hole_policy: String,
     /// The log that the policy keeps on this drive.
     pub write_hole_log: Option<LogReport>,
+    /// The bitmap that the policy keeps on this drive.
+    pub bitmap: Option<BitmapReport>,
     /// For each slot the row that serves it.
     pub slots: Vec<SlotRecord>,
     /// The operation in progress.
@@ -225,6 +228,7 @@ fn volume(probed: &Probed, mpb: &Mpb, at: usize) -> VolumeRecord {
         dirty: volume.is_dirty(),
         write_hole_policy: policy(volume.write_hole_policy),
         write_hole_log: log::of(probed, mpb, at),
+        bitmap: bitmap::of(probed, mpb, at),
         slots: volume.current_map().order.iter().map(slot).collect(),
         migration: migration(volume),
     }

@@ -137,6 +137,9 @@ fn of_volume(text: &mut String, volume: &VolumeRecord) {
     if let Some(log) = &volume.write_hole_log {
         text.push_str(&super::log::text(log));
     }
+    if let Some(bitmap) = &volume.bitmap {
+        text.push_str(&super::bitmap::text(bitmap));
+    }
     let _ = writeln!(
         text,
         "    on each drive {} from byte {}",

@@ -54,6 +54,7 @@ fn record(shape: Geometry, state: &State) -> Record {
         state: MemberState::Active,
         size_bytes: 1 << 30,
         volatile_cache: false,
+        returns_to: None,
     };
     Record {
         generation: 1,
@@ -71,6 +72,7 @@ fn record(shape: Geometry, state: &State) -> Record {
                 offset_bytes: shape.component_bytes,
                 length_bytes: 1 << 20,
             }),
+            bitmap: None,
         }],
     }
 }
@@ -138,7 +140,11 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
                     assert_eq!(done.result, Ok(()));
                     return transfers;
                 }
-                Output::Cancel(_) | Output::Event(_) | Output::Pin(_) | Output::Release(_) => {}
+                Output::Cancel(_)
+                | Output::Event(_)
+                | Output::Pin(_)
+                | Output::Release(_)
+                | Output::Bitmap { .. } => {}
             }
         }
     }

@@ -47,6 +47,10 @@ struct ReportCounts {
     replays: u64,
     /// Blocks that rebuilds could not have and put on record.
     blocks_recorded: u64,
+    /// Resyncs at their starts that went by a write-intent bitmap.
+    resyncs_by_bitmap: u64,
+    /// Drives that came back and were taken back by a bitmap.
+    taken_back: u64,
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
@@ -62,6 +66,8 @@ impl From<Counts> for ReportCounts {
             lives: counts.lives,
             replays: counts.replays,
             blocks_recorded: counts.blocks_recorded,
+            resyncs_by_bitmap: counts.resyncs_by_bitmap,
+            taken_back: counts.taken_back,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
         }
@@ -134,13 +140,16 @@ impl Report {
         let _ = writeln!(text, "{verdict}{twice}; hash {}", self.hash);
         let _ = writeln!(
             text,
-            "{} requests ({} failed), {} faults ({} left out), {} starts, {} logs replayed, {} s of virtual time",
+            "{} requests ({} failed), {} faults ({} left out), {} starts, {} logs replayed, {} resyncs by bitmap, \
+             {} drives taken back, {} s of virtual time",
             counts.requests,
             counts.request_errors,
             counts.faults,
             counts.faults_skipped,
             counts.lives,
             counts.replays,
+            counts.resyncs_by_bitmap,
+            counts.taken_back,
             counts.virtual_ms / 1000
         );
         let per_core_minute = runs as f64 * 60.0 / core_s.max(0.001);

@@ -12,6 +12,7 @@ use super::guard::Guard;
 use super::screen::Screen;
 use crate::bench::config::{Config, Workload};
 use crate::bench::measure;
+use crate::commands::write_hole::WriteHole;
 use anyhow::{Context, Result};
 use drives::completion::CompletionMode;
 use engine::layout::Level;
@@ -230,7 +231,7 @@ impl Kind {
             shards: 1,
             failed: None,
             chunk_bytes: CHUNK_BYTES,
-            log: false,
+            write_hole: WriteHole::Off,
             time,
             completion: CompletionMode::Interrupt,
             overwrite: false,

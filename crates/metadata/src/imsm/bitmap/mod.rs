@@ -296,7 +296,7 @@ pub fn all_words(regions: u64) -> Vec<u64> {
 
 fn trim(words: &mut [u64], regions: u64) {
     if let Some(last) = words.last_mut()
-        && regions % 64 != 0
+        && !regions.is_multiple_of(64)
     {
         *last &= (1 << (regions % 64)) - 1;
     }

@@ -124,6 +124,14 @@ impl Assembly {
             .collect()
     }
 
+    /// The drives that serve, in the order of the disk table.
+    pub fn present_drives(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().filter_map(|state| match state {
+            MemberState::Present { drive } => Some(*drive),
+            _ => None,
+        })
+    }
+
     /// The drive in each slot of a volume's map; `None` where nobody serves. Slots that are out of
     /// sync are included: see [`Volume::current_map`].
     #[must_use]

@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 ///
 /// `present[row]` says whether the drive of that row of the disk table is here and serves
 /// ([`Assembly::present`](crate::imsm::choose::Assembly::present)); rows beyond its end are absent.
-/// Where a write-hole log is to be replayed first, this is what follows if that succeeds.
+/// Where a write-hole log is to be replayed first, this is what follows if that succeeds. What a write-intent
+/// bitmap says ([`crate::imsm::bitmap`]) is not known here: it narrows what is synchronised.
 #[must_use]
 pub fn start_mode(mpb: &Mpb, index: usize, present: &[bool], options: StartOptions) -> StartMode {
     mode(mpb, index, present, options, LogTrust::Trusted)
@@ -286,8 +287,11 @@ fn check_policy(
             Ok((switch.is_none(), switch))
         }
         WriteHolePolicy::LogSingle => Ok((with_room(SINGLE_WRITE_HOLE_LOG_SECTORS), Some(current))),
-        // A bitmap that is not maintained would mislead the next reader.
-        WriteHolePolicy::Bitmap => Ok((false, Some(WriteHolePolicy::Off))),
+        // A bitmap that is not maintained, for want of room, would mislead the next reader.
+        WriteHolePolicy::Bitmap => {
+            let is_kept = with_room(WRITE_HOLE_LOG_SECTORS);
+            Ok((false, (!is_kept).then_some(WriteHolePolicy::Off)))
+        }
         policy @ (WriteHolePolicy::JournalDrive
         | WriteHolePolicy::JournalDriveMultiple
         | WriteHolePolicy::Unknown(_)) => Err(ReadOnlyReason::Policy(policy)),

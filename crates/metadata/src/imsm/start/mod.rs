@@ -10,8 +10,8 @@
 //!    that may be outdated (dirty, an unfinished repair) or was never computed (unfinished initial
 //!    synchronisation) returns wrong bytes for the missing member; md starts some of these. A write-hole
 //!    log that is replayed answers for what a crash interrupted.
-//! 5. Is a write-hole log or bitmap in use that we do not maintain? The volume is switched to a policy
-//!    that we do maintain before its first write.
+//! 5. Is a write-hole log or bitmap in use that we do not maintain, or for which there is no room? The volume
+//!    is switched to a policy that we do maintain before its first write.
 //! 6. What has to be synchronised, and from where?
 //!
 //! Sectors in the bad block log are no reason to refuse: whoever reads members treats them as unreadable

@@ -460,12 +460,32 @@ fn an_unsynchronised_raid5_without_a_member_is_only_read_and_only_if_accepted() 
 }
 
 #[test]
-fn a_bitmap_that_we_do_not_maintain_is_switched_off_first() {
-    let off = WriteHolePolicy::Off;
+fn a_bitmap_changes_nothing_by_itself_and_goes_where_there_is_no_room() {
     let with_bitmap = with_policy(WriteHolePolicy::Bitmap);
-    assert_eq!(mode(&with_bitmap), switching(off, SyncWork::None, vec![]));
+    assert_eq!(mode(&with_bitmap), read_write(SyncWork::None, vec![]));
     let sync = SyncWork::Resync { from_sector: 0 };
-    assert_eq!(mode(&dirty(with_bitmap)), switching(off, sync, vec![]));
+    assert_eq!(
+        mode(&dirty(with_bitmap.clone())),
+        read_write(sync.clone(), vec![])
+    );
+    // It does not close the write hole.
+    let refusal = refused(
+        RefusedReason::DirtyAndDegraded,
+        Some(ACCEPT_WRITE_HOLE_FLAG),
+    );
+    let degraded = dirty(without_slot(with_bitmap.clone(), 3));
+    assert_eq!(mode(&degraded), refusal);
+    let close = with(with_bitmap, |mpb| {
+        let mut next = mpb.volumes[0].clone();
+        next.name = crate::imsm::VolumeName::new("next").unwrap();
+        next.map.start_sector = mpb.volumes[0].extent().end + 300;
+        next.map.data_stripes = 16;
+        next.size_sectors = 16 * 128 * 3;
+        mpb.volumes.push(next);
+    });
+    let off = WriteHolePolicy::Off;
+    assert_eq!(mode(&close), switching(off, SyncWork::None, vec![]));
+    assert_eq!(mode(&dirty(close)), switching(off, sync, vec![]));
     assert_eq!(
         mode(&with_policy(WriteHolePolicy::OffOld)),
         read_write(SyncWork::None, vec![])

@@ -94,6 +94,10 @@ impl<P: Port> World for HangingWorld<P> {
         self.world.encode_log(unit, partial_parities, image);
     }
 
+    fn fill(&mut self, memory: Buffer, words: &[u64]) {
+        self.world.fill(memory, words);
+    }
+
     fn complete(&mut self, completion: Completion) {
         self.world.complete(completion);
     }

@@ -113,6 +113,7 @@ fn record(plan: &Plan) -> Record {
         state: MemberState::Active,
         size_bytes: metadata_at(plan) + MIB,
         volatile_cache: true,
+        returns_to: None,
     };
     let slots: Vec<SlotRecord> = (0..plan.members)
         .map(|slot| SlotRecord {
@@ -128,6 +129,7 @@ fn record(plan: &Plan) -> Record {
         sync: None,
         then_resync: false,
         log: None,
+        bitmap: None,
     };
     Record {
         generation: 1,

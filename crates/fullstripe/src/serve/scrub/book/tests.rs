@@ -31,6 +31,7 @@ fn record(chunk_bytes: u32) -> Record {
         sync: None,
         then_resync: false,
         log: None,
+        bitmap: None,
     };
     Record {
         bad_blocks: engine::control::bad_blocks::BadBlocks::default(),
