@@ -7,8 +7,12 @@
 //! ([`member::Member`]): real ones in the serving process, drives in virtual time in the fault world.
 
 pub mod assemble;
+mod exercise;
 pub mod log;
 pub mod member;
 pub mod persist;
 mod prepare;
 pub mod write;
+
+#[doc(hidden)]
+pub use exercise::fuzz_one;

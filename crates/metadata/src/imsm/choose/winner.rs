@@ -148,7 +148,8 @@ pub(super) fn compare(
 ///
 /// A copy is merely old if a drive that it lists as healthy now carries the winner's record: that
 /// drive went on and the copy stayed behind. Otherwise, if it marks one of the winner's drives
-/// failed, or if all drives it lists are here with its own record, it went its own way.
+/// failed, or if all drives it lists are here with its own record, it went its own way. One of the winner's
+/// generation whose drive the winner does not know is not old: one of the two is wrong.
 pub(super) fn refuse_split(
     copies: &[RecordCopy<'_>],
     winner: &RecordCopy<'_>,
@@ -165,6 +166,13 @@ pub(super) fn refuse_split(
     let serving = of(serving);
     for copy in of(idle) {
         let is_merely_old = serving.iter().any(|carrier| copy.lists(carrier));
+        let unknown = winner.considers(&copy) == Standing::Unknown;
+        if is_merely_old && unknown && copy.mpb.generation == winner.mpb.generation {
+            return Err(Refusal::DifferentContent {
+                first: half(copies, winner),
+                second: half(copies, &copy),
+            });
+        }
         let accuses = serving.iter().any(|carrier| copy.marks_failed(carrier));
         if !is_merely_old && (accuses || is_complete(copies, &copy)) {
             return Err(Refusal::SplitHalves {
