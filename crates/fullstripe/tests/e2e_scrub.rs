@@ -4,7 +4,7 @@ mod common;
 
 use common::{Bed, MIB, Server, run};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CHUNK_BYTES: u64 = 64 << 10;
 
@@ -12,6 +12,35 @@ const CHUNK_BYTES: u64 = 64 << 10;
 fn report(server: &Server<'_>) -> Value {
     let said = server.order(&["scrub", "data", "--report", "--json"]);
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// What the first drive's notes say of the unfinished scrub.
+fn kept(bed: &Bed) -> Value {
+    let bytes = std::fs::read(bed.drive(0)).expect("the drive is there");
+    let notes = &bytes[bytes.len() - 2608 * 512..][..256 * 512];
+    let number =
+        |copy: &[u8], at: usize| u64::from_le_bytes(copy[at..at + 8].try_into().expect("8"));
+    let whole = |copy: &&[u8]| copy.starts_with(b"fullstripe notes");
+    let copies = notes.chunks(128 * 512).filter(whole);
+    let Some(newest) = copies.max_by_key(|copy| number(copy, 32)) else {
+        return Value::Null;
+    };
+    let length = number(newest, 24) as u32 as usize;
+    // It may be being written.
+    let text: Value = serde_json::from_slice(&newest[64..64 + length]).unwrap_or_default();
+    text[0]["unfinished"].clone()
+}
+
+fn wait_kept(bed: &Bed, wanted: impl Fn(&Value) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !wanted(&kept(bed)) {
+        assert!(
+            Instant::now() < deadline,
+            "it is not written down: {:#}",
+            kept(bed)
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 fn stripes(report: &Value) -> Vec<u64> {
@@ -50,10 +79,7 @@ fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
         let server = serve("3m");
         let order = ["scrub", "data", "--repair"];
         server.order(if repair { &order } else { &order[..2] }).ok();
-        let done = |status: &Value| status["volumes"][0]["scrub"]["unfinished_bytes"].as_u64();
-        server.wait_status("on its way", 60, |status| done(status) >= Some(8 * MIB));
-        // Positions are written down every other second.
-        std::thread::sleep(Duration::from_secs(3));
+        wait_kept(&bed, |kept| kept["kept_bytes"].as_u64() >= Some(8 * MIB));
         if kill {
             server.kill();
             bed.wait_released();
@@ -71,7 +97,7 @@ fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
         assert!(job["mismatches"].as_u64() >= Some(2), "{status:#}");
         // A pause outlasts the process as well.
         server.order(&["pause", "data"]).ok();
-        std::thread::sleep(Duration::from_secs(1));
+        wait_kept(&bed, |kept| kept["paused"] == true);
         server.kill();
         bed.wait_released();
 

@@ -137,6 +137,8 @@ impl Fuse {
     /// file cannot end before, so it has to go before they do.
     pub fn freeze(&self) -> Frozen<'_> {
         self.process.signal(Signal::STOP);
+        // A thread that still took a request would keep whoever asked from being killed.
+        self.process.wait_stopped();
         Frozen(&self.process)
     }
 

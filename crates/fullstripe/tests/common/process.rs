@@ -141,6 +141,31 @@ impl Guarded {
         }
     }
 
+    /// Waits until every one of its threads stands still after [`Signal::STOP`].
+    ///
+    /// # Panics
+    /// They do not within ten seconds.
+    #[track_caller]
+    pub fn wait_stopped(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The state is the first word behind the name, which is in parentheses.
+            stat.rsplit(") ")
+                .next()
+                .is_none_or(|rest| rest.starts_with('T'))
+        };
+        let all_stopped = || {
+            let tasks = std::fs::read_dir(&tasks).into_iter().flatten();
+            tasks.flatten().all(is_stopped)
+        };
+        while !all_stopped() {
+            assert!(Instant::now() < deadline, "{} does not stop", self.command);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Waits for its end.
     ///
     /// # Panics
