@@ -79,6 +79,9 @@ fn recorded_blocks_are_reconstructed_and_a_scrub_clears_them() {
         let panel = server.order(&["status"]).ok().out;
         assert!(panel.contains("active, 306 KiB of bad blocks"), "{panel}");
 
+        server
+            .order(&["scrub", "data", "--explain", "0"])
+            .refused("bad blocks on record in the stripe of LBA 0");
         server.verify("data", &mut ledger);
         server.order(&["scrub", "data", "--wait"]).ok();
         assert_eq!(server.count_events("mismatch"), 0, "{:#?}", server.events());

@@ -117,7 +117,8 @@ impl Shared {
     /// Reads and compares the stripe with sector `lba` of a volume. Blocks.
     ///
     /// # Errors
-    /// One sentence: a drive is missing, does not answer or cannot be read, or the stripe does not come to rest.
+    /// One sentence: a drive is missing, does not answer or cannot be read, or has bad blocks on record there, or
+    /// the stripe does not come to rest.
     pub fn explain_stripe(&self, at: usize, name: &str, lba: u64) -> Result<Explanation, String> {
         for _ in 0..ATTEMPTS {
             let stripe = self.stripe(at, name, lba)?;
@@ -157,13 +158,24 @@ impl Shared {
         let place = shape.locate(lba * SECTOR_BYTES);
         let window = shape.band_bytes();
         let low = place.in_chunk_bytes / window * window;
-        Ok(Stripe {
+        let stripe = Stripe {
             shape,
             row: place.row,
             low,
             high: (low + window).min(shape.row_height_bytes(place.row)),
             drives: held.collect::<Result<_, _>>()?,
-        })
+        };
+        let from = shape.member_offset_bytes(stripe.row, low);
+        let bad_blocks = &snapshot.record.bad_blocks;
+        let is_bad = |member| bad_blocks.touch(member, from, stripe.length() as u64);
+        let mut members = volume.slots.iter().map(|slot| slot.member);
+        match members.position(|member| member.is_some_and(is_bad)) {
+            Some(slot) => Err(format!(
+                "{} has bad blocks on record in the stripe of LBA {lba} of {name}: what lies there is not its data; a scrub writes it back",
+                stripe.drives[slot].1
+            )),
+            None => Ok(stripe),
+        }
     }
 
     /// What every slot holds, while nothing is written there; `None` if the stripe did not stand still.
