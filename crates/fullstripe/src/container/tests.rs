@@ -1,5 +1,6 @@
 //! What the engine's record says must still be there when the drives are read again.
 
+mod bitmaps;
 mod logs;
 mod recorded;
 mod shadows;

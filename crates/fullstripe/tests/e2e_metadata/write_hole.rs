@@ -109,3 +109,57 @@ fn what_must_not_be_switched_is_refused() {
         "{text}"
     );
 }
+
+#[test]
+fn a_bitmap_is_made_switched_and_shown() {
+    for (level, drives, words) in [(1, 2, "d0 d1"), (10, 4, "d0 d1 d2 d3"), (5, 3, "d0 d1 d2")] {
+        let rig = Rig::with_array(&format!("vol --level {level} --write-hole bitmap"), drives);
+        let volume_now = || volume(&rig);
+        let of = volume_now();
+        assert_eq!(of["write_hole_policy"], "write-intent bitmap");
+        let bitmap = &of["bitmap"];
+        assert_eq!(bitmap["region_bytes"], 64 << 20);
+        assert_eq!(
+            (&bitmap["marked"], &bitmap["problem"]),
+            (&0.into(), &Value::Null)
+        );
+        let end = of["component_bytes"].as_u64().unwrap() + of["start_bytes"].as_u64().unwrap();
+        assert_eq!(bitmap["offset_bytes"], end + 12_288);
+        let text = rig.done("examine d1").stdout;
+        assert!(text.contains("regions of 64 MiB are marked"), "{text}");
+        rig.done(&format!("write-hole vol off {words}"));
+        assert!(volume_now()["bitmap"].is_null());
+        let switched = rig.json(&format!("write-hole vol bitmap {words}"), 0);
+        assert_eq!(switched["write_hole"], "bitmap");
+        assert_eq!(volume_now()["bitmap"]["marked"], 0);
+    }
+}
+
+#[test]
+fn a_bitmap_that_cannot_be_is_refused() {
+    let rig = Rig::with_drives(3);
+    rig.refused(
+        "create vol --level 0 --write-hole bitmap d0 d1 d2",
+        1,
+        "a RAID 0 has no redundancy that a bitmap could help to synchronise; leave out --write-hole bitmap",
+        ALL,
+    );
+    rig.refused(
+        "create vol --level 5 --write-hole bitmap d0,sector=4096 d1,sector=4096 d2,sector=4096",
+        1,
+        "volume vol gets no bitmap: the format has no write-intent bitmap on drives with sectors of 4096 bytes",
+        ALL,
+    );
+    rig.refused(
+        "create vol --level 5 --wide --bitmap-region 1m d0 d1 d2",
+        1,
+        "--bitmap-region is about --write-hole bitmap; give both or neither",
+        ALL,
+    );
+    rig.refused(
+        "create vol --level 5 --wide --write-hole bitmap --bitmap-region 3m d0 d1 d2",
+        1,
+        "volume vol cannot have a bitmap with regions of 3145728 bytes",
+        ALL,
+    );
+}

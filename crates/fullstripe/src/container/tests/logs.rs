@@ -36,7 +36,7 @@ impl Bench {
         bench
     }
 
-    fn mpb(&self, drives: &[Probed]) -> Mpb {
+    pub(super) fn mpb(&self, drives: &[Probed]) -> Mpb {
         drives[0]
             .found
             .as_ref()
@@ -51,7 +51,7 @@ impl Bench {
         self.mpb(&self.open(3))
     }
 
-    fn put(&self, at: usize, offset: u64, bytes: &[u8]) {
+    pub(super) fn put(&self, at: usize, offset: u64, bytes: &[u8]) {
         let path = self.folder.path().join(format!("d{at}.img"));
         let file = std::fs::File::options().write(true).open(path).unwrap();
         file.write_all_at(bytes, offset).unwrap();
@@ -106,7 +106,11 @@ impl Bench {
         area[..HEADER_BYTES] == empty && area[HEADER_BYTES..].iter().all(|&byte| byte == 0)
     }
 
-    fn start(&self, drives: &[usize], options: StartOptions) -> anyhow::Result<Container> {
+    pub(super) fn start(
+        &self,
+        drives: &[usize],
+        options: StartOptions,
+    ) -> anyhow::Result<Container> {
         let path = |at: &usize| {
             let path = self.folder.path().join(format!("d{at}.img"));
             path.display().to_string()
@@ -120,7 +124,7 @@ impl Bench {
     }
 }
 
-const DEGRADED: StartOptions = StartOptions {
+pub(super) const DEGRADED: StartOptions = StartOptions {
     degraded: true,
     accept_write_hole: false,
     accept_unsynced: false,
