@@ -181,6 +181,7 @@ impl Persister {
     /// Applies what has changed since the record seen last.
     fn follow(&mut self, record: &Record) {
         let seen = std::mem::replace(&mut self.seen, record.clone());
+        self.end_filling(&seen, record);
         for member in 0..record.members.len() {
             let before = seen
                 .members
@@ -263,6 +264,21 @@ impl Persister {
         }
         if let Some(sync) = now.sync {
             self.checkpoint(at, sync);
+        }
+    }
+
+    /// Ends rebuilds that are complete. A drive that has been filled counts before another one fails in the
+    /// same update, or that would be one too many.
+    fn end_filling(&mut self, seen: &Record, record: &Record) {
+        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
+            let kind = before.sync.map(|sync| sync.kind);
+            let ends = kind != now.sync.map(|sync| sync.kind);
+            if let Some(SyncKind::Rebuild(Slot(slot))) = kind
+                && ends
+                && now.slots[slot as usize].current
+            {
+                self.end_sync(at, before, now);
+            }
         }
     }
 
