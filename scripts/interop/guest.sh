@@ -61,6 +61,9 @@ writable() {
     if [ "$(cat /sys/block/$1/md/array_state)" = read-auto ]; then mdadm -q -w /dev/$1; fi
 }
 
+# settle: mdmon, which keeps the records, has seen what was done; it loses a failure that follows too fast.
+settle() { sleep 0.3; }
+
 idle() { while [ "$(cat /sys/block/$1/md/sync_action)" != idle ]; do sleep 0.02; done; }
 
 # healthy MD: waits until nothing is missing and nothing is being done.

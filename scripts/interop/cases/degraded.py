@@ -122,6 +122,8 @@ def mds(level):
         script = f"""
 assemble {words(left)}
 sum $md
+writable $md
+settle
 mdadm -q --add /dev/$(container) $d{spare}
 healthy $md
 check $md

@@ -19,7 +19,7 @@ def require_spare(bench, drive):
 
 
 def ours_taken_by_md(level):
-    """We write the spare's record; md takes the spare when a drive fails."""
+    """We write the spare's record; md loses a drive and takes the spare."""
     def run(bench):
         spare = len(bench.paths) - 1
         slots = order(spare, SLOTS)
@@ -31,9 +31,11 @@ def ours_taken_by_md(level):
         require_spare(bench, spare)
         script = f"""
 assemble {words(slots)}
-mdadm -q --add /dev/$(container) $d{spare}
+writable $md
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
 while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+settle
+mdadm -q --add /dev/$(container) $d{spare}
 healthy $md
 sum $md
 check $md
