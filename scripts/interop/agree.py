@@ -5,7 +5,7 @@ from .requirement import require
 
 MIGRATIONS = {"initial synchronisation": "initialize", "rebuild": "rebuild", "verify": "verify", "repair": "repair"}
 POLICIES = {"off": "off", "log on the members (PPL)": "Multiple distributed PPLs",
-            "log on the members (PPL), one unit": "PPL distributed", "bitmap": "Write-intent bitmap"}
+            "log on the members (PPL), one unit": "PPL distributed", "write-intent bitmap": "Write-intent bitmap"}
 
 
 def fields(text):

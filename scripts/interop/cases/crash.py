@@ -55,9 +55,8 @@ def spoil(volume):
         volume.write(volume.redundant_slot(row), row * volume.chunk, pattern(9, 4096))
 
 
-def ours(level, sizes="4k-64k"):
+def ours(level, policy=(), sizes="4k-64k"):
     def run(bench):
-        policy = ["--write-hole", "off"] if level == 5 else []
         chunk = ["--chunk", "64k"] if level != 1 else []
         bench.create("vol", level, *policy, *chunk)
         volume = bench.volume()
@@ -112,9 +111,9 @@ def md_dies(bench, level, policy, blocks):
     return old, new, at
 
 
-def mds(level):
+def mds(level, policy=""):
     def run(bench):
-        old, new, at = yield from md_dies(bench, level, "", 16)
+        old, new, at = yield from md_dies(bench, level, policy, 16)
         volume = bench.volume()
         if level:
             require(volume.report["dirty"], "the record says clean")
@@ -207,7 +206,8 @@ def mds_logged_and_degraded(bench):
 def cases():
     for level, drives in LEVELS.items():
         policy = ", no log" if level == 5 else ""
-        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "ours", drives, ours(level))
+        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "ours", drives,
+                   ours(level, ["--write-hole", "off"] if level == 5 else []))
     for level, drives in LEVELS.items():
         policy = ", no log" if level == 5 else ""
         yield Case("dirty", f"RAID {level}{policy}, killed in writes", "md's", drives, mds(level), then_wait=2.0)
