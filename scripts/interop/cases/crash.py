@@ -13,6 +13,8 @@ from .common import (
     require_served, require_sum, said, words)
 
 SECTOR = 512
+WRITES_BEFORE_DEATH = 200
+PATIENCE_SECONDS = 30
 MD_SIZE_MIB = 8
 # What the writer that dies writes, as long as it can.
 NEW = 0x5A
@@ -22,13 +24,16 @@ SPOILED_ROWS = [1, 7]
 
 def die_in_writes(bench, server, sizes, at):
     """Kills the server while fio writes behind `at`."""
+    before = server.status()["counters"]["writes"]
     with open(os.path.join(bench.folder, "fio.log"), "w") as out:
         writer = subprocess.Popen(
             ["fio", "--name=w", "--ioengine=nbd", f"--uri={server.uri('vol')}", "--rw=randwrite",
              f"--bsrange={sizes}", "--iodepth=32", f"--offset={at}", f"--buffer_pattern={NEW}", "--time_based",
              "--runtime=20"],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=bench.folder)
-        time.sleep(1.2)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while server.status()["counters"]["writes"] < before + WRITES_BEFORE_DEATH and time.monotonic() < end:
+            time.sleep(0.02)
         server.kill()
         try:
             writer.wait(timeout=20)
