@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults test-cuts torture fuzz bench bench-gate lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-cuts torture fuzz bench bench-gate lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ torture: build ## rounds of real clients against real faults, ROUNDS of them (10
 
 test-cuts: build ## the power goes at every instant of small operations; every state that leaves (ARGS=--quick: fewer)
 	@scripts/cuts.sh $(ARGS)
+
+test-planted: ## bugs planted one by one: somebody has to find each (ARGS=--quick asks who did before)
+	@scripts/planted.py $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)

@@ -20,6 +20,7 @@ use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
 use metadata::imsm::{Disk, Mpb, RecordIdentity, SectorSize, Serial};
+use planted::{Bug, planted};
 use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
@@ -147,7 +148,7 @@ impl Persister {
         } = self.drives[member.0 as usize];
         let shadow = shadow::encode(&self.mpb, holds, self.sector)
             .ok()
-            .filter(|_| has_room(&placement, &self.mpb))
+            .filter(|_| has_room(&placement, &self.mpb) && !planted(Bug::ShadowForgotten))
             .map(|bytes| (placement.shadow().offset_bytes, bytes));
         let own = (
             placement.image(self.image.len()).offset_bytes,
@@ -158,6 +159,9 @@ impl Persister {
             RecordIdentity::of_header(&self.image[first_sector..]);
         // Before the record that makes bits clearable is durable, nobody may come back by older bits.
         let headers = self.headers_for(member);
+        if planted(Bug::ShadowAfterRecord) {
+            return headers.into_iter().chain([own]).chain(shadow).collect();
+        }
         headers.into_iter().chain(shadow).chain([own]).collect()
     }
 
@@ -181,7 +185,11 @@ impl Persister {
     /// Applies what has changed since the record seen last.
     fn follow(&mut self, record: &Record) {
         let seen = std::mem::replace(&mut self.seen, record.clone());
-        self.end_filling(&seen, record);
+        // One record may say that a drive has become current and that another one has failed. In the other
+        // order both would be lost.
+        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
+            self.drives_gained(at, before, now);
+        }
         for member in 0..record.members.len() {
             let before = seen
                 .members
@@ -240,6 +248,23 @@ impl Persister {
         }
     }
 
+    /// Drives that have been filled, by a rebuild or as copies of those that they replace.
+    fn drives_gained(&mut self, at: usize, before: &VolumeRecord, now: &VolumeRecord) {
+        for slot in 0..now.slots.len() {
+            let (old, new) = (before.slots[slot], now.slots[slot]);
+            if old.current && new.current && old.member != new.member {
+                self.replaced(at, slot, new.member);
+            }
+        }
+        if let Some((Slot(slot), _)) = rebuild(before)
+            && rebuild(before) != rebuild(now)
+            && now.slots[slot as usize].current
+        {
+            let result = self.mpb.finish_rebuild(at);
+            self.check(result);
+        }
+    }
+
     fn mark_failed(&mut self, member: usize) {
         if let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) {
             let result = self.mpb.mark_failed(row);
@@ -252,44 +277,24 @@ impl Persister {
             let result = self.mpb.set_dirty(at, now.dirty);
             self.check(result);
         }
-        if before.sync.map(|sync| sync.kind) != now.sync.map(|sync| sync.kind) {
+        let same_kind = before.sync.map(|sync| sync.kind) == now.sync.map(|sync| sync.kind);
+        // The same slot may be filled anew, with another drive.
+        if !same_kind || rebuild(before) != rebuild(now) {
             self.end_sync(at, before, now);
             self.begin_sync(at, now);
-        }
-        for slot in 0..now.slots.len() {
-            let (old, new) = (before.slots[slot], now.slots[slot]);
-            if old.current && new.current && old.member != new.member {
-                self.replaced(at, slot, old.member, new.member);
-            }
         }
         if let Some(sync) = now.sync {
             self.checkpoint(at, sync);
         }
     }
 
-    /// Ends rebuilds that are complete. A drive that has been filled counts before another one fails in the
-    /// same update, or that would be one too many.
-    fn end_filling(&mut self, seen: &Record, record: &Record) {
-        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
-            let kind = before.sync.map(|sync| sync.kind);
-            let ends = kind != now.sync.map(|sync| sync.kind);
-            if let Some(SyncKind::Rebuild(Slot(slot))) = kind
-                && ends
-                && now.slots[slot as usize].current
-            {
-                self.end_sync(at, before, now);
-            }
-        }
-    }
-
     fn end_sync(&mut self, at: usize, before: &VolumeRecord, now: &VolumeRecord) {
         let result = match before.sync.map(|sync| sync.kind) {
             None => return,
-            Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => {
-                self.mpb.finish_rebuild(at)
-            }
+            Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => return,
             // Given up. If the drive has failed as well, that has ended it already. If not, it keeps its place,
             // and what is written from now on it lacks, whether or not the rebuild had been there.
+            Some(SyncKind::Rebuild(_)) if planted(Bug::GivenUpCheckpointKept) => return,
             Some(SyncKind::Rebuild(_)) => self.mpb.set_checkpoint(at, 0),
             Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
         };
@@ -312,7 +317,11 @@ impl Persister {
             Some(SyncKind::Resync) => self.mpb.start_repair(at),
             None => return,
         };
-        self.check(result);
+        match result {
+            // It was begun, and a drive too many lost, in one update: nothing is rebuilt there.
+            Err(BuildError::Failed { .. }) => {}
+            result => self.check(result),
+        }
     }
 
     fn start_rebuild(
@@ -321,25 +330,32 @@ impl Persister {
         slot: usize,
         member: MemberId,
     ) -> Result<(), BuildError> {
+        let target = self.target(member);
+        if let RebuildTarget::Listed { disk_index } = target
+            && self.is_target(at, slot, disk_index)
+        {
+            // One that was given up before begins anew; it is still on record.
+            return self.mpb.set_checkpoint(at, 0);
+        }
+        self.mpb.start_rebuild(at, slot, target).map(|_| ())
+    }
+
+    /// A drive that takes a slot, in the table already or not.
+    fn target(&self, member: MemberId) -> RebuildTarget {
         let Identity {
             serial, placement, ..
         } = self.drives[member.0 as usize];
-        let target = match self.mpb.disk_index_of(&serial) {
-            // One that was given up before begins anew; it is still on record.
-            Some(row) if self.is_target(at, slot, row) => return self.mpb.set_checkpoint(at, 0),
-            Some(disk_index) => RebuildTarget::Listed { disk_index },
-            None => {
-                let drive = NewDrive {
-                    serial,
-                    total_sectors: placement.total_sectors(),
-                };
-                // Any number but zero that nobody else adds, because half-containers must end up different:
-                // each takes a drive of its own.
-                let family_salt = crc32c(serial.bytes()) ^ (self.mpb.generation << 8) | 1;
-                RebuildTarget::NewDrive { drive, family_salt }
-            }
+        if let Some(disk_index) = self.mpb.disk_index_of(&serial) {
+            return RebuildTarget::Listed { disk_index };
+        }
+        let drive = NewDrive {
+            serial,
+            total_sectors: placement.total_sectors(),
         };
-        self.mpb.start_rebuild(at, slot, target).map(|_| ())
+        // Any number but zero that nobody else adds, because half-containers must end up different:
+        // each takes a drive of its own.
+        let family_salt = crc32c(serial.bytes()) ^ (self.mpb.generation << 8) | 1;
+        RebuildTarget::NewDrive { drive, family_salt }
     }
 
     /// Whether the record says that `slot` is being rebuilt onto the drive in this row of the disk table.
@@ -349,19 +365,12 @@ impl Persister {
         is_slot && volume.map.order[slot].disk_index as usize == row
     }
 
-    /// A drive was copied to another one while it served: the format has no state for that, so it is
-    /// recorded as a finished rebuild.
-    fn replaced(&mut self, at: usize, slot: usize, old: Option<MemberId>, new: Option<MemberId>) {
-        let (Some(old), Some(new)) = (old, new) else {
+    /// A drive was copied to another one while it served.
+    fn replaced(&mut self, at: usize, slot: usize, new: Option<MemberId>) {
+        let Some(new) = new else {
             return;
         };
-        if let Some(row) = self.mpb.disk_index_of(&self.drives[old.0 as usize].serial) {
-            let result = self.mpb.mark_failed(row);
-            self.check(result);
-        }
-        let result = self
-            .start_rebuild(at, slot, new)
-            .and_then(|()| self.mpb.finish_rebuild(at));
+        let result = self.mpb.replace_member(at, slot, self.target(new));
         self.check(result);
     }
 
@@ -382,3 +391,14 @@ impl Persister {
         }
     }
 }
+
+/// The slot that is being rebuilt, and the drive.
+fn rebuild(volume: &VolumeRecord) -> Option<(Slot, Option<MemberId>)> {
+    match volume.sync?.kind {
+        SyncKind::Rebuild(slot) => Some((slot, volume.slots[usize::from(slot.0)].member)),
+        SyncKind::Initial | SyncKind::Resync => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use anyhow::Result;
 use metadata::imsm::Mpb;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
+use planted::{Bug, planted};
 
 /// Makes durable, on the drives and in `mpb`, what must be so before anything starts; returns what the user
 /// should know. Absences come before a replay: a member that it went without must not come back as if it
@@ -28,7 +29,9 @@ pub fn prepare<M: Member>(
     let mut unfinished = assembly.unfinished.as_ref();
     let actives: Vec<&M> = active_drives(assembly).map(|at| &drives[at]).collect();
     let mut write = |mpb: &mut Mpb| -> Result<()> {
-        finish_update(unfinished.take(), drives)?;
+        if !planted(Bug::UpdateLeftUnfinished) {
+            finish_update(unfinished.take(), drives)?;
+        }
         mpb.bump_generation();
         write_record(mpb, &actives)
     };
@@ -36,7 +39,8 @@ pub fn prepare<M: Member>(
         mpb: mpb.clone(),
         ..assembly.clone()
     };
-    let changed = absences.record_absences()? | assembly.rewrite_needed;
+    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences()?;
+    let changed = absent | assembly.rewrite_needed;
     *mpb = absences.mpb;
     if changed {
         write(mpb)?;
@@ -54,7 +58,9 @@ pub fn prepare<M: Member>(
         .into_iter()
         .map(|at| &drives[at])
         .collect();
-    initialise_all(&with_log, &all)?;
+    if !planted(Bug::OldLogKept) {
+        initialise_all(&with_log, &all)?;
+    }
     follow(bitmaps, mpb, modes);
     write_all(bitmaps, &actives, mpb.generation)?;
     if *mpb != before {

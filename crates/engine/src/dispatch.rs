@@ -4,6 +4,7 @@
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Level;
+use planted::{Bug, planted};
 
 use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind, mirror, parity};
@@ -103,13 +104,19 @@ impl Engine {
             } else {
                 part.data_index
             };
-            let free = !skipped.overlaps(lock_index, part.low, part.high)
-                && match &chosen {
-                    None => !self
-                        .ranges
-                        .is_locked(entry, lock_index, part.low, part.high),
-                    Some(chosen) => self.joins(entry, chosen, &part, &skipped),
-                };
+            let heedless = match part.kind {
+                PartKind::Background => planted(Bug::JobWithoutRange),
+                PartKind::Reconstruct { .. } => planted(Bug::RepairWithoutRange),
+                _ => false,
+            };
+            let free = heedless
+                || !skipped.overlaps(lock_index, part.low, part.high)
+                    && match &chosen {
+                        None => !self
+                            .ranges
+                            .is_locked(entry, lock_index, part.low, part.high),
+                        Some(chosen) => self.joins(entry, chosen, &part, &skipped),
+                    };
             if free {
                 self.ranges.unlink(entry, before, at);
                 chosen = Some(self.join(chosen, at, lock_index));
@@ -259,7 +266,7 @@ impl Engine {
                 (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.zeros),
                 _ => (part.data_index, part.buffer),
             };
-            fua_any |= part.is_fua();
+            fua_any |= part.is_fua() && !planted(Bug::FuaIgnored);
             if low < high {
                 pieces[count] = Piece {
                     data_index,
@@ -351,7 +358,7 @@ impl Engine {
         let asked_first = SlotSet(readable.0 & first.0).iter().next();
         let readable = asked_first.or(readable.iter().next());
         let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
-        let write_back = repairs && !volume.view.read_only;
+        let write_back = repairs && !volume.view.read_only && !planted(Bug::RepairForgotten);
         match (readable, bad.filter(|_| write_back)) {
             (Some(slot), None) => {
                 plan.read(shape, 0, slot, range, part.buffer);

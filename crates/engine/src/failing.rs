@@ -12,6 +12,7 @@ use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
 use crate::units::MemberId;
 use crate::world::{Io, Token};
+use planted::{Bug, planted};
 
 impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
@@ -26,7 +27,12 @@ impl Engine {
             .volumes
             .get(running.volume as usize)
             .is_none_or(|volume| volume.shape.redundant());
-        match reaction(error.class, is_read) {
+        let reaction = if step.kind == StepKind::Flush && planted(Bug::FlushRetried) {
+            Reaction::Retry
+        } else {
+            reaction(error.class, is_read)
+        };
+        match reaction {
             Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
                 state.retries += 1;
                 self.in_flight[member.0 as usize] += 1;
@@ -44,8 +50,11 @@ impl Engine {
                 state.progress = Progress::Done;
                 running.not_supported = true;
             }
-            // Without redundancy a bad block is the client's error, not the end of the drive.
-            _ if !redundant && error.class == ErrorClass::Media => self.step_lost(index, at, true),
+            // Without redundancy a bad block is the client's error, not the end of the drive. What a failed
+            // flush has lost is no block.
+            _ if !redundant && error.class == ErrorClass::Media && step.kind != StepKind::Flush => {
+                self.step_lost(index, at, true);
+            }
             Reaction::Retry | Reaction::FailMember => {
                 self.fail_member(member, error.class, error.errno);
                 self.step_lost(index, at, false);
@@ -136,6 +145,9 @@ impl Engine {
                     self.outputs.push_back(Output::Cancel(token));
                 }
             }
+        }
+        if planted(Bug::HungMemberKept) {
+            return;
         }
         for member in MemberSet(late.0 & !self.failed.0).iter() {
             self.emit(Event::MemberOverdue(member));

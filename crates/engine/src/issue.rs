@@ -12,6 +12,7 @@ use crate::route::{Cut, PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::{Engine, Output};
 use crate::units::{Buffer, ShardId, Slot, SlotSet};
 use crate::volume::Volume;
+use planted::{Bug, planted};
 
 /// How far a request has been turned into work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,7 +171,9 @@ impl Engine {
         slots: SlotSet,
         place: Location,
     ) -> Option<Slot> {
-        if slots.0 & slots.0.wrapping_sub(1) == 0 || !view.in_sync {
+        if slots.0 & slots.0.wrapping_sub(1) == 0
+            || !(view.in_sync || planted(Bug::MirrorReadsAnywhere))
+        {
             // One candidate or none; or mirrors that may differ: always the lowest, so that a region
             // never flips between two contents.
             return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));

@@ -1,5 +1,7 @@
 //! Error classes and the one reaction that each has. Every errno of a member ends in this table.
 
+use planted::{Bug, planted};
+
 /// What kind of failure a member I/O met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ErrorClass {
@@ -62,6 +64,7 @@ impl MemberError {
 pub fn reaction(class: ErrorClass, is_read: bool) -> Reaction {
     match class {
         ErrorClass::Retryable => Reaction::Retry,
+        ErrorClass::Path if planted(Bug::MissedWriteIgnored) => Reaction::Report,
         ErrorClass::Media if is_read => Reaction::Reconstruct,
         ErrorClass::Media | ErrorClass::Path | ErrorClass::Gone | ErrorClass::Misuse => {
             Reaction::FailMember

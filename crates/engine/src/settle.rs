@@ -11,6 +11,7 @@ use crate::layout::Level;
 use crate::plan::StepKind;
 use crate::request::Failure;
 use crate::shard::Engine;
+use planted::{Bug, planted};
 
 impl Engine {
     /// All steps of a plan are done.
@@ -20,7 +21,8 @@ impl Engine {
             return;
         }
         let running = &self.running[index];
-        let recorded = running.missed.within(self.durable_failed);
+        let recorded =
+            running.missed.within(self.durable_failed) || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.is_redundant(index) && !self.hopeless(index) {
             self.held.push(index);
             return;

@@ -53,8 +53,10 @@ impl Token {
         self.0 & SINGLE != 0
     }
 
+    /// Whether it names the write of a log's unit.
     #[inline]
-    pub(crate) fn is_log(self) -> bool {
+    #[must_use]
+    pub fn is_log(self) -> bool {
         self.0 & LOG != 0
     }
 

@@ -258,3 +258,41 @@ fn the_unit_before_is_durable_before_the_next_is_written() {
     );
     assert_eq!(array.shared.borrow().early_units, 0);
 }
+
+/// A rebuild has been over a row, and then another drive is lost, too many for the volume: it will not be on
+/// record and may come back. Nothing may be written beside the parity that it has, also where enough is left.
+#[test]
+fn a_volume_that_has_failed_writes_nothing_that_its_parity_does_not_know() {
+    for seed in 0..2 {
+        let shape = geometry(Level::Raid5, 4, 16 << 10, 64);
+        let options = Options {
+            auto_rebuild: true,
+            rate_bytes_per_s: 16 << 10,
+            ..Options::default()
+        };
+        let mut array = Array::new(logged(shape, 1), 1, seed, options);
+        for row in 0..4 {
+            let bytes = [1 + row as u8; 48 << 10];
+            array.write(0, row * shape.row_bytes(), &bytes).unwrap();
+        }
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        let bands_filled = |array: &mut Array| {
+            let disks = &array.shared.borrow().disks;
+            let filled = |row| disks[4].bytes[shape.member_offset_bytes(row, 0) as usize] != 0;
+            (0..4).all(filled)
+        };
+        array.run_until(bands_filled);
+        array.wait_ms(20);
+        // Row 0 has its parity on the last drive, and this piece of data on the first.
+        assert_eq!(shape.parity_slot(0), Some(Slot(3)));
+        array.shared.borrow_mut().disks[3].gone = true;
+        let written = array.write(0, 0, &[9; 4096]);
+        assert!(written.is_err(), "seed {seed}");
+        let at = shape.member_offset_bytes(0, 0) as usize;
+        let held = array.shared.borrow().disks[0].bytes[at];
+        assert_eq!(
+            held, 1,
+            "seed {seed}: parity on the drive that may come back"
+        );
+    }
+}

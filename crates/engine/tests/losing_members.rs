@@ -91,6 +91,27 @@ fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
     );
 }
 
+/// What it was to make durable may be gone, and the next flush, which says nothing of that, has nothing to do:
+/// without redundancy, too, a member that could not flush serves no more.
+#[test]
+fn a_flush_that_failed_is_not_tried_again() {
+    let record = record(geometry(Level::Raid0, 3, 16 << 10, 16), 0, None);
+    let mut array = Array::new(record, 1, 5, quick());
+    array.write(0, 0, &[1; 65536]).unwrap();
+    array.shared.borrow_mut().disks[1].flushes_fail = true;
+    assert!(flush(&mut array).is_err());
+    array.shared.borrow_mut().disks[1].flushes_fail = false;
+    assert!(
+        flush(&mut array).is_err(),
+        "the drive says nothing of what it lost"
+    );
+    assert!(
+        array.read(0, 16 << 10, 4096).is_err(),
+        "what it lost is not read"
+    );
+    assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+}
+
 /// A rebuild gives up because of a block that it cannot read; what else it has in flight to the new drive
 /// must not keep its locks.
 #[test]

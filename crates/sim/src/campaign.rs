@@ -82,8 +82,21 @@ impl Campaign {
         History::draw(seed, Wish { level, mode })
     }
 
-    /// Runs all seeds; `progress` hears how many have been run.
+    /// Runs all seeds; `progress` hears how many have been run. The first failures are shrunk.
     pub fn run(&self, progress: impl Fn(u64) + Sync) -> Summary {
+        let mut summary = self.run_without_shrinking(progress);
+        for failed in summary.failures.iter_mut().take(SHRUNK_MAX) {
+            if !matches!(failed.failure, Failure::Panicked(_)) {
+                let small = shrink(&self.history(failed.seed), &failed.failure);
+                let log = run(&small, true).log;
+                failed.shrunk = Some((small, log));
+            }
+        }
+        summary
+    }
+
+    /// As [`Campaign::run`]; who only counts failures need not see them small.
+    pub fn run_without_shrinking(&self, progress: impl Fn(u64) + Sync) -> Summary {
         let next = AtomicU64::new(self.seeds.start);
         let summary = Mutex::new(Summary::default());
         std::thread::scope(|scope| {
@@ -101,13 +114,6 @@ impl Campaign {
         });
         let mut summary = lock(&summary).clone();
         summary.failures.sort_by_key(|failed| failed.seed);
-        for failed in summary.failures.iter_mut().take(SHRUNK_MAX) {
-            if !matches!(failed.failure, Failure::Panicked(_)) {
-                let small = shrink(&self.history(failed.seed), &failed.failure);
-                let log = run(&small, true).log;
-                failed.shrunk = Some((small, log));
-            }
-        }
         summary
     }
 

@@ -33,6 +33,7 @@ fn topology() -> Topology {
         rate_bytes_per_s: 256 << 10,
         latency_ns: 5_000,
         spread_ns: 5_000,
+        lag_ns: 0,
     }
 }
 

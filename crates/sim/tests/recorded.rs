@@ -33,6 +33,7 @@ fn topology(level: Level, members: u8) -> Topology {
         rate_bytes_per_s: RATE_BYTES_PER_S,
         latency_ns: 5_000,
         spread_ns: 5_000,
+        lag_ns: 0,
     }
 }
 

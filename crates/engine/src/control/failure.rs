@@ -9,6 +9,7 @@ use super::{Controller, Output, PendingFailure};
 use crate::event::Event;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use planted::{Bug, planted};
 
 impl Controller {
     pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
@@ -81,7 +82,7 @@ impl Controller {
             return false;
         }
         let left: SlotSet = self.current_slots(volume);
-        if volume.geometry.survives(left) {
+        if volume.geometry.survives(left) || planted(Bug::HopelessLossRecorded) {
             return true;
         }
         // Recording this failure would make the loss permanent; without it the array can still be
@@ -92,6 +93,9 @@ impl Controller {
     }
 
     fn mark_failed(&mut self, member: MemberId) {
+        if planted(Bug::FailureNotMarked) {
+            return;
+        }
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
             let failed = self.marks[at].failed;
@@ -118,7 +122,9 @@ impl Controller {
     pub(super) fn run_failures(&mut self) {
         let mut done = MemberSet::default();
         for failure in &self.failures {
-            if self.updater.has(failure.version) && self.all_adopted(failure.epoch) {
+            if (self.updater.has(failure.version) || planted(Bug::FailureAnnouncedEarly))
+                && (self.all_adopted(failure.epoch) || planted(Bug::EpochNotAwaited))
+            {
                 done.insert(failure.member);
             }
         }

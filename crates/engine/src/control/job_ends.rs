@@ -9,6 +9,7 @@ use super::marks::Filling;
 use super::record::{JobKind, MemberState, SyncKind, SyncRecord};
 use crate::event::JobName;
 use crate::units::{MemberId, Slot};
+use planted::{Bug, planted};
 
 impl Controller {
     /// A job that will not get to its end is ended here.
@@ -56,7 +57,9 @@ impl Controller {
 
     /// After a rebuild: what else the crash before it has put in doubt.
     fn resync_if_due(&mut self, at: usize) {
-        if core::mem::take(&mut self.record.volumes[at].then_resync) {
+        if core::mem::take(&mut self.record.volumes[at].then_resync)
+            && !planted(Bug::ResyncForgotten)
+        {
             let shape = self.record.volumes[at].geometry;
             let sync = SyncRecord {
                 kind: SyncKind::Resync,

@@ -11,6 +11,7 @@ use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
 use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
+use planted::{Bug, planted};
 
 /// A job and its progress.
 #[derive(Clone, Debug)]
@@ -372,6 +373,7 @@ impl Controller {
         if job.view.done_band >= job.bands {
             self.jobs.ending = true;
             let members = self.written_by(at);
+            let members = MemberSet(members.0 * u128::from(!planted(Bug::RebuildNotFlushed)));
             return self.flush(members, FlushPurpose::JobEnd);
         }
         let due = self.now.since(self.jobs.last_checkpoint) >= CHECKPOINT_EVERY;
@@ -386,6 +388,7 @@ impl Controller {
             .as_ref()
             .map_or(0, |job| job.view.done_band * job.window_bytes);
         let members = self.written_by(at);
+        let members = MemberSet(members.0 * u128::from(!planted(Bug::CheckpointBeforeFlush)));
         self.flush(members, FlushPurpose::Checkpoint);
     }
 
@@ -402,7 +405,8 @@ impl Controller {
     /// Starts the picked job once the record that names it is durable.
     fn start_job(&mut self, at: usize) {
         let repairs = self.jobs.kind(at) == Some(JobKind::Check { repair: true });
-        if !self.is_durable() || (repairs && !self.marks[at].writes_allowed()) {
+        let recorded = self.is_durable() || planted(Bug::JobBeforeRecord);
+        if !recorded || (repairs && !self.marks[at].writes_allowed()) {
             return;
         }
         let now = self.now;
@@ -455,7 +459,8 @@ impl Controller {
         let Some(at) = self.jobs.active.filter(|_| complete) else {
             return;
         };
-        let done_bytes = self.jobs.flushed_bytes;
+        let more = u64::from(planted(Bug::CheckpointTooFar)) << 16;
+        let done_bytes = self.jobs.flushed_bytes + more;
         if let Some(job) = &mut self.jobs.jobs[at] {
             job.kept_bytes = done_bytes;
         }

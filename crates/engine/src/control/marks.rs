@@ -5,6 +5,7 @@ use super::record::{JobKind, MemberSet, VolumeRecord};
 use super::{Controller, FlushPurpose};
 use crate::event::Event;
 use crate::units::{ShardId, VolumeId};
+use planted::{Bug, planted};
 
 /// Where a volume is between clean and dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +85,8 @@ impl VolumeMarks {
 
     /// Nothing more will happen to the mark by itself.
     pub fn is_settled(&self) -> bool {
-        matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed
+        let forgotten = planted(Bug::StoppedWhileDirty) && self.mark == Mark::Dirty;
+        matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed || forgotten
     }
 
     /// As [`VolumeMarks::is_settled`], for a volume that may stay dirty.
@@ -104,10 +106,12 @@ impl Controller {
         let volume = VolumeId(at as u8);
         match self.marks[at].mark {
             Mark::Clean if self.wants_dirty(at) => {
-                self.record.volumes[at].dirty = true;
+                self.record.volumes[at].dirty = !planted(Bug::DirtyForgotten);
                 self.marks[at].mark = Mark::Dirtying(self.changed());
             }
-            Mark::Dirtying(version) if self.updater.has(version) => {
+            Mark::Dirtying(version)
+                if self.updater.has(version) || planted(Bug::DirtyNotWaitedFor) =>
+            {
                 self.allow_writes(at);
                 self.event(Event::DirtyMark {
                     volume,
@@ -121,13 +125,16 @@ impl Controller {
             // A write met the fence. It may be a piece that another shard has sent on before it knew of the
             // fence, and that shard's draining waits for it.
             Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
-            Mark::Fencing(epoch) if self.all_confirmed(epoch) => {
+            Mark::Fencing(epoch)
+                if self.all_confirmed(epoch) || planted(Bug::CleanWithoutFence) =>
+            {
                 self.marks[at].mark = Mark::Drained;
                 self.moved = true;
             }
             Mark::Drained if self.flush.is_none() => {
                 self.marks[at].mark = Mark::Flushing;
                 let members = MemberSet(self.record.active().0 | self.copy_targets().0);
+                let members = MemberSet(members.0 * u128::from(!planted(Bug::CleanWithoutFlush)));
                 self.flush(members, FlushPurpose::Clean(at));
             }
             Mark::Cleaning(version) if self.updater.has(version) => {

@@ -22,7 +22,6 @@ mod spares;
 pub mod update;
 
 use crate::event::Event;
-use crate::layout::Level;
 use crate::plan::RowView;
 use crate::shard::Options;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
@@ -33,6 +32,7 @@ use alloc::vec::Vec;
 use jobs::Jobs;
 use marks::{Mark, VolumeMarks};
 use message::Message;
+use planted::{Bug, planted};
 use record::{
     ContainerView, JobView, MemberSet, MemberState, Record, SyncKind, VolumeRecord, VolumeView,
 };
@@ -433,8 +433,8 @@ impl Controller {
                 readable: current,
                 writable: current,
                 shadowed: SlotSet(0),
-                in_sync: !unsynced && !volume.then_resync,
-                logged: volume.log.is_some() && volume.geometry.level == Level::Raid5,
+                in_sync: (!unsynced && !volume.then_resync) || planted(Bug::UnsyncedTrusted),
+                logged: volume.is_logged(),
             },
             writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
             read_only: volume.read_only,

@@ -6,11 +6,12 @@
 
 use super::bad_blocks::BadBlocks;
 use super::message::Returning;
-use crate::layout::Geometry;
+use crate::layout::{Geometry, Level};
 use crate::plan::RowView;
 use crate::units::{MemberId, Slot, SlotSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use planted::{Bug, planted};
 
 /// A set of members as a bit mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -182,6 +183,12 @@ pub struct LogArea {
 }
 
 impl VolumeRecord {
+    /// Whether its writes go through a write-hole log.
+    #[must_use]
+    pub fn is_logged(&self) -> bool {
+        self.log.is_some() && self.geometry.level == Level::Raid5 && !planted(Bug::LogSkipped)
+    }
+
     /// Slots with a drive whose content is current.
     #[must_use]
     pub fn current_slots(&self) -> SlotSet {

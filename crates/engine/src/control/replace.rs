@@ -12,6 +12,7 @@ use super::Controller;
 use super::record::{JobKind, MemberSet, MemberState, Record, SlotRecord};
 use crate::units::{MemberId, Slot};
 use alloc::vec::Vec;
+use planted::{Bug, planted};
 
 /// A replacement whose copies are complete and whose record is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,7 @@ impl Controller {
     pub(super) fn run_switch(&mut self) {
         if let Some(leaving) = self.leaving
             && self.updater.has(leaving.version)
-            && self.all_adopted(leaving.epoch)
+            && (self.all_adopted(leaving.epoch) || planted(Bug::ReplacedDriveLeftEarly))
         {
             self.leaving = None;
             self.announce(leaving.old);
@@ -97,10 +98,9 @@ impl Controller {
                 self.end_job(at, true);
             }
         }
-        if self
-            .switch
-            .is_some_and(|switch| self.updater.has(switch.version))
-        {
+        if self.switch.is_some_and(|switch| {
+            self.updater.has(switch.version) || planted(Bug::SwitchBeforeRecord)
+        }) {
             self.complete_switch();
         }
     }

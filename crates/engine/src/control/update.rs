@@ -7,6 +7,7 @@
 
 use super::record::{MemberSet, Record};
 use crate::units::{MemberId, Nanos};
+use planted::{Bug, planted};
 
 #[derive(Debug)]
 struct Update {
@@ -69,7 +70,11 @@ impl Updater {
         record.generation += 1;
         let known = self.snapshot.active();
         self.snapshot = record.clone();
-        let first_count = live.count().div_ceil(2) as usize;
+        let first_count = if planted(Bug::RecordWrittenEverywhere) {
+            live.count() as usize
+        } else {
+            live.count().div_ceil(2) as usize
+        };
         let joins = live.iter().filter(|&member| !known.has(member));
         let others = live.iter().filter(|&member| known.has(member));
         let first: MemberSet = joins.chain(others).take(first_count).collect();
@@ -105,7 +110,10 @@ impl Updater {
         if !update.waiting.is_empty() {
             return None;
         }
-        if !update.rest.is_empty() {
+        if planted(Bug::HalfIsEnough) {
+            self.durable = update.version;
+        }
+        if !update.rest.is_empty() && !planted(Bug::MarkOnOneHalf) {
             update.waiting = core::mem::take(&mut update.rest);
             update.since = now;
             return Some(update.waiting);

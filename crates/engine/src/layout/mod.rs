@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::units::{ShardId, Slot, SlotSet};
 use core::fmt;
+use planted::{Bug, planted};
 
 /// RAID level of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -252,6 +253,9 @@ impl Geometry {
             } else {
                 row % members
             };
+            if planted(Bug::WrongParitySlot) && turn + 1 == members {
+                return Slot(1);
+            }
             Slot((members - 1 - turn) as u8)
         })
     }

@@ -8,20 +8,38 @@
 
 use crate::inflight::Work;
 use crate::shard::Engine;
+use planted::{Bug, planted};
 
 impl Engine {
     /// Whether a plan has to wait before its next stage; it is advanced when it may go on.
     #[inline]
     pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
         let running = &self.running[index];
-        if running.wrote || !matches!(running.work, Work::Write { .. }) {
+        if planted(Bug::UnloggedBeforeRecord)
+            || running.wrote
+            || !matches!(running.work, Work::Write { .. })
+        {
             return false;
         }
         let volume = &self.volumes[running.volume as usize];
-        if volume.unrecorded.is_empty() || !volume.view.row.logged || volume.view.failed {
+        if volume.unrecorded.is_empty() || !volume.view.row.logged {
             return false;
         }
+        if volume.view.failed {
+            // It never will be, and the drive may come back: in rows that a rebuild has been over, enough is
+            // left to write to, but not to keep parity true.
+            return self.give_up_unrecorded(index);
+        }
         self.unlogged.push(index);
+        true
+    }
+
+    #[cold]
+    fn give_up_unrecorded(&mut self, index: u32) -> bool {
+        let running = &mut self.running[index];
+        running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
+        running.write_nothing_more();
+        self.finished(index);
         true
     }
 

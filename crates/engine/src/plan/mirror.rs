@@ -8,6 +8,7 @@ use super::parity::logged::log_whole;
 use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
 use crate::layout::{Geometry, Level};
 use crate::units::{Buffer, Slot, SlotSet};
+use planted::{Bug, planted};
 
 /// Plans a write of `piece` to every writable slot that holds its data chunk, and to their shadows. May
 /// be called again on the same plan for further pieces.
@@ -128,6 +129,7 @@ pub fn zero_row(
     if let Some(parity) = shape.parity_slot(range.row)
         && view.logged
         && view.writable.has(parity)
+        && !planted(Bug::ZeroesUnlogged)
     {
         log_whole(plan, shape, range)?;
         stage = 1;
@@ -162,7 +164,11 @@ fn zero_slots(
 pub fn flush(plan: &mut Plan, members: SlotSet, shadows: SlotSet) {
     let stage = plan.next_stage();
     let step = |slot| Step::member(StepKind::Flush, stage, slot, 0, 0);
-    members.iter().for_each(|slot| plan.push(step(slot)));
+    let missed = usize::from(planted(Bug::FlushMissesMember));
+    members
+        .iter()
+        .skip(missed)
+        .for_each(|slot| plan.push(step(slot)));
     for slot in shadows.iter() {
         plan.push(Step {
             shadow: true,

@@ -63,6 +63,26 @@ impl Probed {
     }
 }
 
+impl Probed {
+    /// A start that is cut off does nothing more, and half of what it was at.
+    fn goes_on(&self, write: Option<(u64, &[u8])>) -> anyhow::Result<()> {
+        let mut machine = self.machine.borrow_mut();
+        let Some(left) = &mut machine.start_left else {
+            return Ok(());
+        };
+        let strikes = *left == 1;
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return Ok(());
+        }
+        let drive = &mut machine.drives[self.bay];
+        if let Some((offset_bytes, bytes)) = write.filter(|_| strikes && !drive.faults.gone) {
+            drive.write_partly(offset_bytes, bytes);
+        }
+        Err(anyhow!("the power is gone"))
+    }
+}
+
 /// How often a command is tried outside of the running array.
 const TRIES: usize = 3;
 
@@ -104,11 +124,15 @@ impl Member for Probed {
     }
 
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        self.goes_on(Some((offset_bytes, bytes)))?;
         self.drive(|drive| drive.write_now(offset_bytes, bytes))
     }
 
     fn flush(&self) -> anyhow::Result<()> {
+        self.goes_on(None)?;
         self.drive(|drive| {
+            // Nothing has been promised by this process yet, so it may ask again.
+            drive.faults.flush_failed = false;
             let position = drive.cache_position();
             drive.carry_out(StepKind::Flush, (0, 0), &mut [], position)
         })

@@ -204,6 +204,7 @@ impl Author {
             rate_bytes_per_s: 0,
             latency_ns: 20_000,
             spread_ns: 30_000,
+            lag_ns: 0,
         };
         let mut author = Author {
             history: History {

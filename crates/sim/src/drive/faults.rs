@@ -55,6 +55,8 @@ struct Armed {
 
 /// ENODEV: the drive is not there.
 pub const GONE: i32 = 19;
+/// EAGAIN: the drive was busy, and has done nothing.
+pub const AGAIN: i32 = 11;
 /// EIO: the drive cannot read or write this place.
 pub const MEDIA: i32 = 5;
 
@@ -70,6 +72,10 @@ pub struct Faults {
     slow: (u64, u64),
     /// The drive does not answer at all: it is out of the machine.
     pub gone: bool,
+    /// What a failed flush was to make durable is dropped.
+    pub drops: bool,
+    /// A flush has failed: what it was to make durable is lost if another one is asked for.
+    pub flush_failed: bool,
     /// The drive has dropped a flush or write: nothing that it holds can be relied on.
     pub lied: bool,
 }

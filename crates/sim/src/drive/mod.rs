@@ -10,7 +10,7 @@ use crate::cuts::tape::{Clock, Tape};
 use crate::random::Stream;
 use cache::{Cache, Survival};
 use engine::plan::StepKind;
-use faults::{Faults, Misdeed, Verdict};
+use faults::{AGAIN, Faults, Misdeed, Verdict};
 use store::{SECTOR_BYTES, Store};
 use timing::Timing;
 
@@ -32,6 +32,10 @@ pub struct Drive {
     cache: Cache,
     random: Stream,
 }
+
+/// In place of a position: a flush has failed before. As a system's cache does it, what could not be written
+/// is dropped, and that is said once: this one has nothing to do.
+const DROPPED: u64 = u64::MAX;
 
 /// The error of a command.
 pub type Errno = i32;
@@ -65,9 +69,13 @@ impl Drive {
         self.faults.delayed_ns(now_ns, finish_ns)
     }
 
-    /// How far the cache has been filled: a flush that starts now covers this much.
+    /// How far the cache has been filled: a flush that starts now covers this much. After one that failed:
+    /// [`DROPPED`].
     #[must_use]
     pub fn cache_position(&self) -> u64 {
+        if self.faults.flush_failed {
+            return DROPPED;
+        }
         self.cache.position()
     }
 
@@ -94,6 +102,8 @@ impl Drive {
                 if matches!(kind, StepKind::Write { .. }) && !self.faults.gone {
                     self.write_partly(offset_bytes, bytes);
                 }
+                self.faults.flush_failed |=
+                    self.faults.drops && kind == StepKind::Flush && errno != AGAIN;
                 return Err(errno);
             }
             Verdict::Misdeed(Misdeed::Lose) => return Ok(()),
@@ -107,6 +117,10 @@ impl Drive {
             StepKind::Zero { .. } | StepKind::Discard => {
                 let zeros = vec![0; length_bytes as usize];
                 self.write(offset_bytes, &zeros, false);
+            }
+            StepKind::Flush if position == DROPPED => {
+                self.cache
+                    .lose(&mut self.store, Survival::Nothing, &mut self.random);
             }
             StepKind::Flush => {
                 self.cache.flushed(position);

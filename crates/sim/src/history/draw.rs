@@ -2,7 +2,7 @@
 //! all and how often, then what happens: so that rare things meet each other.
 
 use super::{
-    Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape,
+    Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, scenes,
 };
 use crate::drive::faults::Target;
 use crate::random::Stream;
@@ -38,6 +38,8 @@ impl History {
             let can_have_one = volume.level != Level::Raid0 && !volume.logged;
             volume.marked = can_have_one && bitmaps.chance(1, 2);
         }
+        let mut lags = Stream::new(seed, "lag", 0);
+        topology.lag_ns = lags.pick(&[0, 0, 2 * MS, 20 * MS]);
         let mut drawing = Drawing {
             random: Stream::new(seed, "history", 0),
             style: Style::draw(&mut Stream::new(seed, "style", 0), wish.mode),
@@ -46,7 +48,10 @@ impl History {
             outage_in: 0,
             streams: [0; 4],
         };
-        let actions = drawing.actions();
+        let mut actions = drawing.actions();
+        if wish.mode != Mode::Calm {
+            actions = scenes::insert(seed, &topology, actions);
+        }
         History {
             seed,
             mode: wish.mode,
@@ -98,6 +103,7 @@ fn topology(random: &mut Stream, level: Option<Level>) -> Topology {
         rate_bytes_per_s: random.pick(&[0, 0, 0, 32 * KIB, 256 * KIB]),
         latency_ns: random.pick(&[5_000, 60_000]),
         spread_ns: random.pick(&[5_000, 100_000, 1_000_000]),
+        lag_ns: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 //! A seed draws it ([`draw`]); leaving parts of it out leaves a history, so failures can be shrunk.
 
 pub mod draw;
+mod scenes;
 
 use crate::drive::faults::Target;
 use engine::layout::Level;
@@ -63,6 +64,8 @@ pub struct Topology {
     pub latency_ns: u64,
     /// Longest random addition.
     pub spread_ns: u64,
+    /// Longest additional time of messages to the last shard.
+    pub lag_ns: u64,
 }
 
 /// What is done to drives while the array is not running.
@@ -80,6 +83,8 @@ pub enum Meddling {
     Torn(usize),
     /// The metadata of the drive in this bay is what it was this many updates ago.
     Old(usize, u8),
+    /// The power is cut once more after so many writes and flushes of the next start.
+    CutAgain(u8),
 }
 
 impl Meddling {
@@ -87,7 +92,7 @@ impl Meddling {
     #[must_use]
     pub fn bay(self) -> Option<usize> {
         match self {
-            Meddling::Return => None,
+            Meddling::Return | Meddling::CutAgain(_) => None,
             Meddling::Blank(bay)
             | Meddling::Foreign(bay)
             | Meddling::Absent(bay)
@@ -108,6 +113,30 @@ pub enum Outage {
     Stop,
 }
 
+/// A command on its way to a drive, by what it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Errand {
+    /// Writes a part of the metadata: the record or its shadow.
+    Metadata,
+    /// Writes a unit of a write-hole log.
+    Log,
+    /// Flushes.
+    Flush,
+    /// Writes anything else.
+    Write,
+}
+
+/// When an outage strikes: at a command, and not at an hour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strike {
+    /// Which commands count.
+    pub errand: Errand,
+    /// How many of them go by.
+    pub spared: u8,
+    /// The command is answered first; otherwise it has only begun.
+    pub answered: bool,
+}
+
 /// Something that goes wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -123,6 +152,8 @@ pub enum Fault {
     DropOut(usize),
     /// The process ends and is started again; in between somebody meddles with the drives.
     Outage(Outage, Vec<Meddling>),
+    /// As [`Fault::Outage`], at the moment of a command to come. If none comes, it is never.
+    OutageAt(Strike, Outage, Vec<Meddling>),
 }
 
 /// What an operator orders.

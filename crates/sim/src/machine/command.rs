@@ -5,6 +5,7 @@ mod pending;
 
 use super::{Ending, Happening, Machine, Note};
 use crate::drive::faults::MEDIA;
+use crate::history::Errand;
 use engine::control::record::Record;
 use engine::plan::StepKind;
 use engine::policy::MemberError;
@@ -39,6 +40,18 @@ pub(super) struct Command {
     payload: Payload,
     cache_position: u64,
     cancelled: bool,
+}
+
+impl Command {
+    fn errand(&self) -> Option<Errand> {
+        match (self.token, self.kind) {
+            (None, _) => Some(Errand::Metadata),
+            (_, StepKind::Read) => None,
+            (_, StepKind::Flush) => Some(Errand::Flush),
+            (Some(token), _) if token.is_log() => Some(Errand::Log),
+            _ => Some(Errand::Write),
+        }
+    }
 }
 
 impl Machine {
@@ -146,6 +159,7 @@ impl Machine {
                 command.length_bytes,
             ),
         );
+        self.passes(command.errand(), false);
         let drive = &mut self.drives[bay];
         let at_ns = drive.finish_ns(now_ns, command.kind, command.length_bytes);
         command.cache_position = drive.cache_position();
@@ -215,6 +229,7 @@ impl Machine {
         let errno = result.err().unwrap_or(0);
         let (kind, offset_bytes) = (name(command.kind), command.offset_bytes);
         self.note(&Note::Answer(bay, kind, offset_bytes, errno));
+        self.passes(command.errand(), true);
         // A cancelled command's old answer is still on its way: its place stays empty until then.
         if !command.cancelled {
             self.free.push(index);

@@ -5,6 +5,7 @@ mod command;
 mod log;
 
 use crate::drive::Drive;
+use crate::history::{Errand, Strike};
 use crate::journal::Journal;
 use crate::queue::Queue;
 use crate::random::Stream;
@@ -50,6 +51,11 @@ pub enum Happening {
     },
     /// The next action of the history is due.
     Act,
+    /// The command that an outage waited for is there.
+    Strike {
+        /// The process that sent it.
+        life: u32,
+    },
 }
 
 /// What the log says.
@@ -120,6 +126,12 @@ pub struct Machine {
     pub bays: Vec<usize>,
     /// By bay: the last records that were written, the newest last.
     records: Vec<VecDeque<Vec<Part>>>,
+    /// The moment that an outage waits for.
+    pub tripwire: Option<Strike>,
+    /// Writes and flushes until a start is cut off, that one included.
+    pub start_left: Option<u32>,
+    /// Longest additional time of messages to the last shard.
+    pub lag_ns: u64,
     memory: Vec<u8>,
     commands: Vec<Option<Command>>,
     free: Vec<usize>,
@@ -153,6 +165,9 @@ impl Machine {
             log_encoder: None,
             bays: Vec::new(),
             records: Vec::new(),
+            tripwire: None,
+            start_left: None,
+            lag_ns: 0,
             memory: Vec::new(),
             commands: Vec::new(),
             free: Vec::new(),
@@ -200,6 +215,9 @@ impl Machine {
         self.events.clear();
         self.persister = None;
         self.log_encoder = None;
+        self.tripwire = None;
+        let drives = self.drives.iter_mut();
+        drives.for_each(|drive| drive.faults.flush_failed = false);
         if ending == Ending::Power {
             self.drives.iter_mut().for_each(Drive::lose_power);
         }
@@ -271,12 +289,30 @@ impl Machine {
         let now_ns = self.queue.now_ns();
         let slow = self.messages.chance(1, 8);
         let most_ns = if slow { MESSAGE_NS_MAX } else { 4_000 };
-        let delay_ns = self.messages.below(most_ns);
+        let mut delay_ns = self.messages.below(most_ns);
+        if to + 1 == self.desks.len() && from != to {
+            delay_ns += self.messages.below(self.lag_ns + 1);
+        }
         let link = &mut self.links[from * self.desks.len() + to];
         *link = (*link).max(now_ns + delay_ns);
         let (at_ns, life) = (*link, self.life);
         self.queue
             .at(at_ns, Happening::Deliver { life, to, message });
+    }
+
+    /// A command of this kind begins, or has been answered: an outage may have waited for it.
+    fn passes(&mut self, errand: Option<Errand>, answered: bool) {
+        let waited = |wire: &Strike| Some(wire.errand) == errand && wire.answered == answered;
+        let Some(wire) = self.tripwire.as_mut().filter(|wire| waited(wire)) else {
+            return;
+        };
+        if wire.spared > 0 {
+            wire.spared -= 1;
+            return;
+        }
+        self.tripwire = None;
+        let (now_ns, life) = (self.queue.now_ns(), self.life);
+        self.queue.at(now_ns, Happening::Strike { life });
     }
 
     /// The xor of pieces of memory.

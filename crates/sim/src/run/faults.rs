@@ -74,6 +74,8 @@ impl Run<'_> {
             | Fault::Hang(bay, _)
             | Fault::Slow(bay, ..)
             | Fault::DropOut(bay) => self.may_lose(*bay),
+            // Whether it may be is asked when it comes to it.
+            Fault::OutageAt(..) => true,
             Fault::Outage(outage, _) => {
                 self.stopping.is_none()
                     && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))
@@ -88,15 +90,42 @@ impl Run<'_> {
             .borrow_mut()
             .note(&Note::Action(&format!("{fault:?}")));
         self.damage(fault);
-        if let Fault::Outage(outage, meddling) = fault {
-            let meddling = self.affordable(meddling, *outage == Outage::Stop);
-            match outage {
-                Outage::Stop => self.stop(meddling),
-                Outage::Crash => self.restart(Ending::Process, *outage, &meddling)?,
-                Outage::PowerCut => self.restart(Ending::Power, *outage, &meddling)?,
+        match fault {
+            Fault::Outage(outage, meddling) => self.outage(*outage, meddling),
+            Fault::OutageAt(strike, outage, meddling) => {
+                self.awaited = Some((*outage, meddling.clone()));
+                self.machine.borrow_mut().tripwire = Some(*strike);
+                Ok(())
             }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn outage(&mut self, outage: Outage, meddling: &[Meddling]) -> Result<(), Failure> {
+        let meddling = self.affordable(meddling, outage == Outage::Stop);
+        match outage {
+            Outage::Stop => {
+                self.stop(meddling);
+                Ok(())
+            }
+            Outage::Crash => self.restart(Ending::Process, outage, &meddling),
+            Outage::PowerCut => self.restart(Ending::Power, outage, &meddling),
+        }
+    }
+
+    /// The command has come that an outage waited for. An ordered stop that is under way is over then.
+    pub(super) fn strike(&mut self) -> Result<(), Failure> {
+        let Some((outage, meddling)) = self.awaited.take() else {
+            return Ok(());
+        };
+        if self.process.is_none() || !self.allows(|state| state.may_crash()) {
+            self.counts.faults_skipped += 1;
+            return Ok(());
+        }
+        self.counts.faults += 1;
+        self.stopping = None;
+        self.stopped = false;
+        self.outage(outage, &meddling)
     }
 
     fn damage(&mut self, fault: &Fault) {
@@ -125,7 +154,7 @@ impl Run<'_> {
                 machine.drives[bay].faults.gone = true;
                 (bay, now_ns)
             }
-            Fault::Outage(..) => return,
+            Fault::Outage(..) | Fault::OutageAt(..) => return,
         };
         let until = &mut self.suspect_until_ns[bay];
         *until = (*until).max(until_ns + GRACE_NS);
@@ -149,7 +178,7 @@ impl Run<'_> {
 
     pub(super) fn meddle(&mut self, what: Meddling) {
         let topology = &self.history.topology;
-        self.accepts_loss |= what != Meddling::Return;
+        self.accepts_loss |= what.bay().is_some();
         let mut machine = self.machine.borrow_mut();
         let size_bytes = topology.drive_bytes();
         let Ok(placement) = Placement::new(size_bytes, SECTOR) else {
@@ -172,6 +201,7 @@ impl Run<'_> {
                 self.meddled[bay] = true;
             }
             Meddling::Absent(bay) => self.absent.push(bay),
+            Meddling::CutAgain(left) => machine.start_left = Some(u32::from(left) + 1),
             Meddling::Torn(bay) => {
                 // The checksum covers all of it; the first sector names what it belongs to.
                 let at = placement.anchor_offset_bytes() + 256;
@@ -223,16 +253,30 @@ impl Run<'_> {
                 self.add_spare();
                 None
             }
-            Order::Replace { volume, slot } => self.add_spare().map(|to| Command::Replace {
-                volume: VolumeId(volume),
-                slot: Slot(slot),
-                to,
-            }),
+            Order::Replace { volume, slot } => {
+                self.replacing = self.bay_of(volume, slot);
+                self.add_spare().map(|to| Command::Replace {
+                    volume: VolumeId(volume),
+                    slot: Slot(slot),
+                    to,
+                })
+            }
         };
         self.machine.borrow_mut().note(&Note::Action(&note));
         if let (Some(command), Some(process)) = (command, &mut self.process) {
             process.order(command);
         }
+    }
+
+    fn bay_of(&self, volume: u8, slot: u8) -> Option<usize> {
+        let record = self.process.as_ref()?.record();
+        let slot = record
+            .volumes
+            .get(volume as usize)?
+            .slots
+            .get(slot as usize)?;
+        let bays = &self.machine.borrow().bays;
+        bays.get(slot.member?.0 as usize).copied()
     }
 
     pub(super) fn add_spare(&mut self) -> Option<MemberId> {

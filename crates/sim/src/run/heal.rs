@@ -19,6 +19,7 @@ const LOOK_EVERY_NS: u64 = 20_000_000;
 impl Run<'_> {
     pub(super) fn heal(&mut self) -> Result<(), Failure> {
         let mut machine = self.machine.borrow_mut();
+        machine.tripwire = None;
         machine
             .drives
             .iter_mut()

@@ -6,22 +6,20 @@ pub(crate) mod cut;
 mod faults;
 mod heal;
 mod judge;
+mod start;
 
-use crate::container::create::{SECTOR, create};
+use crate::container::create::create;
 use crate::history::{Act, Ask, History, Meddling, Mode, Outage};
-use crate::machine::{Ending, Happening, Machine, Note};
-use crate::oracle::pattern::SECTOR_BYTES;
+use crate::machine::{Ending, Happening, Machine};
 use crate::oracle::{Oracle, Value};
-use crate::process::{Process, SLOTS, StartWith};
+use crate::process::{Process, SLOTS};
 use clients::Flying;
 pub use counts::Counts;
 use engine::control::record::VolumeRecord;
 use engine::event::Event;
 use engine::layout::Geometry;
-use engine::shard::Options;
-use engine::units::{Nanos, SlotSet};
+use engine::units::SlotSet;
 use engine::world::Input;
-use metadata::imsm::start::StartOptions;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -29,9 +27,6 @@ use std::rc::Rc;
 
 /// Happenings after which a history counts as stuck.
 const HAPPENINGS_MAX: u64 = 4_000_000;
-
-/// How often a start that a failing drive stops is tried.
-const START_TRIES: usize = 6;
 
 /// What went wrong with the array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,6 +108,8 @@ pub(crate) struct Run<'a> {
     /// An ordered stop is under way; then this happens to the drives.
     stopping: Option<Vec<Meddling>>,
     stopped: bool,
+    /// The outage that waits for a command, and what is done to the drives then.
+    awaited: Option<(Outage, Vec<Meddling>)>,
     /// By bay: a member in trouble counts as lost until then.
     suspect_until_ns: Vec<u64>,
     /// By volume: slots that were current when the record was last durable everywhere. A crash may bring back
@@ -122,6 +119,10 @@ pub(crate) struct Run<'a> {
     meddled: Vec<bool>,
     /// Bays that hold nothing the array may use.
     absent: Vec<usize>,
+    /// Bays of drives that were replaced in service.
+    removed: Vec<usize>,
+    /// The drive that somebody has ordered to be replaced.
+    replacing: Option<usize>,
     /// A drive has been meddled with so that it may be evicted: the operator knows, and starts without.
     accepts_loss: bool,
     next_number: u32,
@@ -175,11 +176,17 @@ impl<'a> Run<'a> {
             oracle
         });
         let bays = drives.len();
+        let mut machine = Machine::new(history.seed, drives, words);
+        machine.lag_ns = topology.lag_ns;
+        // Without redundancy that is a loss, and a drive says nothing of it at the next start.
+        let drops = history.mode == Mode::Survivable;
+        let drives = machine.drives.iter_mut();
+        drives.for_each(|drive| drive.faults.drops = drops);
         Ok(Run {
             history,
             oracles: oracles.collect(),
             shapes,
-            machine: Rc::new(RefCell::new(Machine::new(history.seed, drives, words))),
+            machine: Rc::new(RefCell::new(machine)),
             process: None,
             next_action: 0,
             waiting: VecDeque::new(),
@@ -189,10 +196,13 @@ impl<'a> Run<'a> {
             pinned: Vec::new(),
             stopping: None,
             stopped: false,
+            awaited: None,
             suspect_until_ns: vec![0; bays],
             durable_slots: Vec::new(),
             meddled: vec![false; bays],
             absent: Vec::new(),
+            removed: Vec::new(),
+            replacing: None,
             next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
             accepts_loss: false,
             refused: false,
@@ -267,6 +277,11 @@ impl<'a> Run<'a> {
                 }
             }
             Happening::Act => self.act()?,
+            Happening::Strike { life } => {
+                if life == self.machine.borrow().life {
+                    self.strike()?;
+                }
+            }
         }
         Ok(())
     }
@@ -353,108 +368,5 @@ impl<'a> Run<'a> {
         }
         self.schedule_action();
         Ok(())
-    }
-
-    /// Starts a process on the drives that are there.
-    fn start(&mut self) -> Result<(), Failure> {
-        let topology = &self.history.topology;
-        let bays: Vec<usize> = {
-            let machine = self.machine.borrow();
-            let there =
-                |bay: &usize| !machine.drives[*bay].faults.gone && !self.absent.contains(bay);
-            (0..machine.drives.len()).filter(there).collect()
-        };
-        let missing = bays.len() < self.machine.borrow().drives.len() || self.accepts_loss;
-        let with = StartWith {
-            shards: topology.shards,
-            accept: StartOptions {
-                degraded: missing && self.history.mode != Mode::Beyond,
-                ..StartOptions::default()
-            },
-            engine: Options {
-                member_deadline: Nanos(topology.deadline_ns),
-                clean_after: Nanos(topology.clean_after_ns),
-                clear_regions_every: Nanos(topology.clear_regions_every_ns),
-                rate_bytes_per_s: topology.rate_bytes_per_s,
-                ..Options::default()
-            },
-            sector: SECTOR,
-        };
-        self.counts.lives += 1;
-        // A drive that fails now and then stops the start, and somebody starts it again.
-        let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
-        let armed = self.machine.borrow().drives.iter().any(is_armed);
-        let mut started = Process::start(&self.machine, &bays, with);
-        for _ in 1..START_TRIES {
-            if started.is_err() && armed {
-                started = Process::start(&self.machine, &bays, with);
-            }
-        }
-        match started {
-            Ok(process) => {
-                self.process = Some(process);
-                self.note_durable_slots();
-                self.submit_waiting();
-                Ok(())
-            }
-            Err(_) if self.history.mode == Mode::Beyond => {
-                self.refused = true;
-                Ok(())
-            }
-            Err(error) => Err(Failure::Refused(format!("{error:#}"))),
-        }
-    }
-
-    /// Ends the process, meddles with the drives, and starts another one.
-    fn restart(
-        &mut self,
-        ending: Ending,
-        outage: Outage,
-        meddling: &[Meddling],
-    ) -> Result<(), Failure> {
-        let note = format!("{outage:?} {meddling:?}");
-        self.machine.borrow_mut().note(&Note::Action(&note));
-        if let Some(process) = self.process.take() {
-            process.end(ending);
-        }
-        self.forget_flying();
-        let oracles = self.oracles.iter_mut();
-        let in_flight: Vec<Vec<u64>> = oracles
-            .map(|oracle| oracle.crash(ending == Ending::Power))
-            .collect();
-        self.absent.clear();
-        self.machine
-            .borrow_mut()
-            .drives
-            .iter_mut()
-            .for_each(|drive| drive.faults.hang(0));
-        for what in meddling {
-            self.meddle(*what);
-        }
-        self.start()?;
-        self.admit_lost_writes(&in_flight);
-        Ok(())
-    }
-
-    /// What a log cannot bring back: data in flight to a member that is lost with the process. Whatever is
-    /// read there first is what it holds from then on.
-    fn admit_lost_writes(&mut self, in_flight: &[Vec<u64>]) {
-        let Some(process) = &self.process else { return };
-        let volumes = process.record().volumes.iter();
-        for ((volume, sectors), oracle) in volumes.zip(in_flight).zip(&mut self.oracles) {
-            if volume.log.is_none() {
-                continue;
-            }
-            let current = volume.current_slots();
-            let is_lost = |sector: &&u64| {
-                let place = volume.geometry.locate(**sector * SECTOR_BYTES as u64);
-                let slots = volume.geometry.data_slots(place.row, place.data_index);
-                slots.0 & !current.0 != 0
-            };
-            sectors
-                .iter()
-                .filter(is_lost)
-                .for_each(|&sector| oracle.may_hold_anything(sector));
-        }
     }
 }

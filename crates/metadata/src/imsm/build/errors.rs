@@ -72,6 +72,13 @@ pub enum BuildError {
         /// The slot.
         slot: usize,
     },
+    /// The slot does not exist, or no drive that is in sync serves in it.
+    NobodyServes {
+        /// The volume.
+        name: VolumeName,
+        /// The slot.
+        slot: usize,
+    },
     /// The volume has lost more members than its level survives.
     Failed {
         /// The volume.
@@ -178,6 +185,12 @@ impl BuildError {
                 write!(
                     out,
                     "slot {slot} of volume {name} is not lost, so nothing can replace it"
+                )
+            }
+            Self::NobodyServes { name, slot } => {
+                write!(
+                    out,
+                    "no member in sync serves in slot {slot} of volume {name}; rebuild it instead"
                 )
             }
             Self::Failed { name } => {

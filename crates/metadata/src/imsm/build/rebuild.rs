@@ -46,7 +46,47 @@ impl Mpb {
     ) -> Result<usize, BuildError> {
         self.volume_mut(volume)?.require_rebuildable(slot)?;
         self.check_target(volume, &target)?;
-        let disk_index = match target {
+        let disk_index = self.list(target);
+        self.volume_mut(volume)?
+            .begin_rebuild(slot, disk_index as u32);
+        let removed_before = self.remove_unused_failed_disks_before(disk_index);
+        Ok(disk_index - removed_before)
+    }
+
+    /// Records that `target`, which holds all that the healthy member in `slot` of volume number `volume`
+    /// holds, has taken its place. The format has no state for the copying, and needs none: whatever else
+    /// is in progress, or lost, stays so, and a RAID 0 is never without a member. Once no volume refers to
+    /// the drive that was replaced, its row is deleted.
+    ///
+    /// # Errors
+    /// No such volume; nobody serves in the slot; or the drive is too small, failed, listed already, or
+    /// serves another slot.
+    pub fn replace_member(
+        &mut self,
+        volume: usize,
+        slot: usize,
+        target: RebuildTarget,
+    ) -> Result<(), BuildError> {
+        let of = self.volume_mut(volume)?;
+        let name = of.name;
+        let entry = of.current_map().order.get(slot).copied();
+        let serves = entry.filter(|entry| !entry.out_of_sync);
+        let old = serves.ok_or(BuildError::NobodyServes { name, slot })?;
+        self.check_target(volume, &target)?;
+        let new = self.list(target) as u32;
+        for map in self.volume_mut(volume)?.maps_mut() {
+            map.order[slot].disk_index = new;
+        }
+        let row = old.disk_index as usize;
+        if !self.is_used(row) {
+            self.remove_disk(row);
+        }
+        Ok(())
+    }
+
+    /// The row of a drive that takes a slot, new if need be.
+    fn list(&mut self, target: RebuildTarget) -> usize {
+        match target {
             RebuildTarget::Listed { disk_index } => disk_index,
             RebuildTarget::NewDrive { drive, family_salt } => {
                 self.disks
@@ -55,11 +95,16 @@ impl Mpb {
                 self.family_num = self.family_num.wrapping_add(family_salt);
                 self.disks.len() - 1
             }
-        };
-        self.volume_mut(volume)?
-            .begin_rebuild(slot, disk_index as u32);
-        let removed_before = self.remove_unused_failed_disks_before(disk_index);
-        Ok(disk_index - removed_before)
+        }
+    }
+
+    /// Whether some volume refers to this row of the disk table.
+    fn is_used(&self, row: usize) -> bool {
+        self.volumes
+            .iter()
+            .flat_map(Volume::maps)
+            .flat_map(|map| &map.order)
+            .any(|slot| slot.disk_index as usize == row)
     }
 
     /// Records the end of a rebuild: the new drive is in sync.
@@ -138,13 +183,7 @@ impl Mpb {
     fn remove_unused_failed_disks_before(&mut self, limit: usize) -> usize {
         let mut removed_before = 0;
         for row in (0..self.disks.len()).rev() {
-            let used = self
-                .volumes
-                .iter()
-                .flat_map(Volume::maps)
-                .flat_map(|map| &map.order)
-                .any(|slot| slot.disk_index as usize == row);
-            if self.disks[row].is_failed() && !used {
+            if self.disks[row].is_failed() && !self.is_used(row) {
                 self.remove_disk(row);
                 removed_before += usize::from(row < limit);
             }

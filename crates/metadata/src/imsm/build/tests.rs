@@ -4,6 +4,7 @@ mod creating;
 mod losing;
 mod marking;
 mod mdadm;
+mod replacing;
 
 use super::*;
 use crate::imsm::attributes::Attributes;

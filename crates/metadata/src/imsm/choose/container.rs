@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use planted::{Bug, planted};
 
 /// Decides what container `family` consists of.
 pub(super) fn decide(candidates: &[Candidate], family: u32) -> Result<Assembly, Refusal> {
@@ -306,7 +307,12 @@ impl<'a> Roll<'a> {
     pub fn unite_dirty(&mut self, older: &Mpb) {
         for volume in &mut self.mpb.volumes {
             let same = older.volumes.iter().find(|other| other.name == volume.name);
-            volume.dirty |= same.map_or(0, |other| other.dirty);
+            let older = same.map_or(0, |other| other.dirty);
+            volume.dirty |= if planted(Bug::DirtyNotUnited) {
+                0
+            } else {
+                older
+            };
         }
     }
 

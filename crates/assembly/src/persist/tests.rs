@@ -1,0 +1,163 @@
+//! Several changes in one record: what the last update did not have time for comes together in the next.
+
+use super::*;
+use crate::assemble::geometry_of;
+use engine::control::record::{MemberRecord, SlotRecord};
+use metadata::imsm::build::{ContainerIdentity, VolumeSpec};
+use metadata::imsm::geometry::{Level, SizeRequest};
+use metadata::imsm::record::{MapState, VolumeName};
+
+const DRIVE_BYTES: u64 = 64 << 20;
+
+fn identity(number: usize) -> Identity {
+    Identity {
+        serial: Serial::from_drive(format!("DRIVE{number:04}").as_bytes()),
+        placement: Placement::new(DRIVE_BYTES, SectorSize::Bytes512).unwrap(),
+        holds: None,
+    }
+}
+
+/// A volume on drives that are all in sync, and two drives more that are spares.
+fn persister(level: Level, members: usize) -> (Persister, Record) {
+    let drives: Vec<NewDrive> = (0..members)
+        .map(|number| NewDrive {
+            serial: identity(number).serial,
+            total_sectors: DRIVE_BYTES / SECTOR_BYTES,
+        })
+        .collect();
+    let spec = VolumeSpec {
+        name: VolumeName::new("v").unwrap(),
+        level,
+        strip_sectors: 128,
+        size: SizeRequest::Largest,
+        born_in_sync: true,
+        allow_wide: true,
+    };
+    let container = ContainerIdentity {
+        family_num: 7,
+        creation_time: 0,
+    };
+    let mpb = Mpb::create(&drives, &[spec][0], container).unwrap();
+    let drive = |state| MemberRecord {
+        state,
+        size_bytes: DRIVE_BYTES,
+        volatile_cache: true,
+        returns_to: Default::default(),
+    };
+    let slot = |number| SlotRecord {
+        member: Some(MemberId(number as u8)),
+        current: true,
+    };
+    let states = (0..members).map(|_| MemberState::Active);
+    let record = Record {
+        generation: u64::from(mpb.generation),
+        bad_blocks: Default::default(),
+        members: states.chain([MemberState::Spare; 2]).map(drive).collect(),
+        volumes: vec![VolumeRecord {
+            geometry: geometry_of(&mpb.volumes[0], 512).unwrap(),
+            read_only: false,
+            dirty: false,
+            slots: (0..members).map(slot).collect(),
+            sync: None,
+            then_resync: false,
+            log: None,
+            bitmap: Default::default(),
+        }],
+    };
+    let persister = Persister {
+        mpb,
+        sector: SectorSize::Bytes512,
+        drives: (0..members + 2).map(identity).collect(),
+        seen: record.clone(),
+        image: Vec::new(),
+        bitmaps: Vec::new(),
+        problems: Vec::new(),
+    };
+    (persister, record)
+}
+
+/// The record is written; returns the slots that are out of sync then.
+fn write(persister: &mut Persister, record: &mut Record) -> Vec<usize> {
+    record.generation += 1;
+    persister.encode(MemberId(0), record);
+    assert_eq!(persister.take_problems(), Vec::<String>::new());
+    let map = persister.mpb.volumes[0].current_map();
+    let slots = map.order.iter().enumerate();
+    slots
+        .filter(|(_, slot)| slot.out_of_sync)
+        .map(|(at, _)| at)
+        .collect()
+}
+
+fn fail(record: &mut Record, slot: usize) {
+    let at = record.volumes[0].slots[slot].member.unwrap().0 as usize;
+    record.members[at].state = MemberState::Failed;
+    record.volumes[0].slots[slot].current = false;
+}
+
+fn begin_rebuild(record: &mut Record, slot: usize, spare: usize) {
+    record.members[spare].state = MemberState::Active;
+    let volume = &mut record.volumes[0];
+    volume.slots[slot].member = Some(MemberId(spare as u8));
+    volume.sync = Some(SyncRecord {
+        kind: SyncKind::Rebuild(Slot(slot as u8)),
+        done_bytes: 0,
+    });
+}
+
+fn end_rebuild(record: &mut Record, slot: usize) {
+    record.volumes[0].sync = None;
+    record.volumes[0].slots[slot].current = true;
+}
+
+#[test]
+fn a_drive_that_fails_as_another_becomes_current_is_the_only_one_lost() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    begin_rebuild(&mut record, 1, 4);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    end_rebuild(&mut record, 1);
+    fail(&mut record, 3);
+    assert_eq!(write(&mut persister, &mut record), [3]);
+    assert_eq!(persister.mpb.volumes[0].map.state, MapState::Degraded);
+    begin_rebuild(&mut record, 3, 5);
+    write(&mut persister, &mut record);
+    end_rebuild(&mut record, 3);
+    assert_eq!(write(&mut persister, &mut record), [0; 0]);
+}
+
+#[test]
+fn a_slot_can_be_filled_anew_at_once_with_another_drive() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    begin_rebuild(&mut record, 1, 4);
+    write(&mut persister, &mut record);
+    record.members[4].state = MemberState::Failed;
+    begin_rebuild(&mut record, 1, 5);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    let serial = persister.drives[5].serial;
+    assert!(persister.mpb.disk_index_of(&serial).is_some());
+    end_rebuild(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [0; 0]);
+}
+
+#[test]
+fn a_drive_of_a_raid_0_or_of_a_degraded_volume_can_be_replaced() {
+    for (level, members) in [(Level::Raid0, 3), (Level::Raid5, 4), (Level::Raid1, 2)] {
+        let (mut persister, mut record) = persister(level, members);
+        let mut lost = vec![];
+        if level != Level::Raid0 {
+            fail(&mut record, 1);
+            lost.push(1);
+        }
+        record.members[0].state = MemberState::Absent;
+        record.members[members].state = MemberState::Active;
+        record.volumes[0].slots[0].member = Some(MemberId(members as u8));
+        assert_eq!(write(&mut persister, &mut record), lost, "{level}");
+        let state = persister.mpb.volumes[0].map.state;
+        assert_eq!(state == MapState::Normal, lost.is_empty(), "{level}");
+        let old = persister.drives[0].serial;
+        assert_eq!(persister.mpb.disk_index_of(&old), None, "{level}");
+    }
+}

@@ -1,0 +1,239 @@
+#![cfg_attr(not(feature = "armed"), no_std)]
+//! Bugs that tests plant, to see whether they are found.
+//!
+//! Each breaks one rule that keeps data safe, at the place in the code that keeps it. A test lane builds
+//! with the feature `armed`, switches them on one by one for a whole process, and looks who notices:
+//! histories of faults, or the tests of a crate. What nobody notices is a hole in the tests.
+//!
+//! Without the feature [`planted`] is a constant `false` and nothing of this is in the build. The program
+//! itself does not compile with the feature ([`POSSIBLE`]).
+
+/// Whether bugs can be planted in this build.
+pub const POSSIBLE: bool = cfg!(feature = "armed");
+
+/// The environment variable that names the bug to plant.
+pub const VARIABLE: &str = "FULLSTRIPE_PLANTED_BUG";
+
+macro_rules! bugs {
+    ($($(#[doc = $rule:literal])+ $bug:ident,)*) => {
+        /// A broken rule.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub enum Bug {
+            $($(#[doc = $rule])+ $bug,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Bug] = &[$(Bug::$bug,)*];
+
+            /// Its name, as the tables write it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Bug::$bug => stringify!($bug),)* }
+            }
+
+            /// What it does, in a sentence.
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Bug::$bug => concat!($($rule),+),)* }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A write is acknowledged before the failure of a member that missed it is on record.
+    AcknowledgedBeforeRecord,
+    /// A failed member is left out and its failure not recorded.
+    FailureNotMarked,
+    /// A failure counts as recorded before it is durable.
+    FailureAnnouncedEarly,
+    /// A failure is announced before every shard has adopted the view without the member.
+    EpochNotAwaited,
+    /// What a failed member answers late counts as if it were in service.
+    LateAnswerCounts,
+    /// A loss beyond redundancy is recorded as if the volume went on.
+    HopelessLossRecorded,
+    /// A write that its member did not take is not held against the member.
+    MissedWriteIgnored,
+    /// A failed flush is tried again.
+    FlushRetried,
+    /// A hung member is not failed at its deadline.
+    HungMemberKept,
+    /// Memory that a hung member may still write to is not pinned.
+    PinsForgotten,
+    /// The dirty mark is not set.
+    DirtyForgotten,
+    /// Writes begin before the dirty mark is durable.
+    DirtyNotWaitedFor,
+    /// A volume is marked clean while shards write.
+    CleanWithoutFence,
+    /// A volume is marked clean before its members are flushed.
+    CleanWithoutFlush,
+    /// A stop does not wait for the marks.
+    StoppedWhileDirty,
+    /// An update goes to all members at once.
+    RecordWrittenEverywhere,
+    /// An update counts as durable when half of the members have it.
+    HalfIsEnough,
+    /// An update is written to one half of the members only.
+    MarkOnOneHalf,
+    /// Records are written without their shadow.
+    ShadowForgotten,
+    /// The shadow is written after the record that it is to protect.
+    ShadowAfterRecord,
+    /// A checkpoint is recorded before what it covers is flushed.
+    CheckpointBeforeFlush,
+    /// A checkpoint covers one band more than was done.
+    CheckpointTooFar,
+    /// A rebuild ends before its drive is flushed.
+    RebuildNotFlushed,
+    /// A rebuild begins before it is on record.
+    JobBeforeRecord,
+    /// The mark of a background job is one band too high.
+    HighWaterMarkTooHigh,
+    /// Writes below the mark of a rebuild do not go to the new drive.
+    WritesMissNewDrive,
+    /// Background work does not wait for writes to the same range.
+    JobWithoutRange,
+    /// A rebuild that was given up goes on from its checkpoint.
+    GivenUpCheckpointKept,
+    /// Shards read from a replacing drive before the record that names it is durable.
+    SwitchBeforeRecord,
+    /// A replaced drive gets no writes any more while shards still read from it.
+    ReplacedDriveLeftEarly,
+    /// Parity and mirrors that were never established are relied on.
+    UnsyncedTrusted,
+    /// Parity that is not established is read and modified.
+    UnsyncedParityModified,
+    /// A mirror that is not in sync is read from any copy.
+    MirrorReadsAnywhere,
+    /// Writes go without the write-hole log.
+    LogSkipped,
+    /// Writes of full rows go without an entry in the log.
+    FullRowUnlogged,
+    /// Zeroed rows go without an entry in the log.
+    ZeroesUnlogged,
+    /// Partial parity is logged without one of the chunks that it is made of.
+    PartialParityIncomplete,
+    /// A lost chunk and others change by one entry of the log.
+    LostChunkWithOthers,
+    /// The next unit of a log is written before what the last one stands for is durable.
+    NextUnitEarly,
+    /// What cannot be logged is written before the failure is on record.
+    UnloggedBeforeRecord,
+    /// Parity of the last row of every turn lies in a neighbour's slot.
+    WrongParitySlot,
+    /// A flush leaves out a member.
+    FlushMissesMember,
+    /// FUA is acknowledged from the volatile cache.
+    FuaIgnored,
+    /// Writes that overlap run at the same time.
+    LocksOverlap,
+    /// Reconstruction and its repair do not wait for writes to the same range.
+    RepairWithoutRange,
+    /// What was reconstructed for an unreadable block is not written back.
+    RepairForgotten,
+    /// Shards claim bands of mirrors that are another's.
+    ClaimsIgnored,
+    /// A crash while degraded is not followed by a resync of the other mirrors.
+    ResyncForgotten,
+    /// A volume that was not stopped cleanly is started without a resync.
+    CrashForgotten,
+    /// A member that is out of sync is used as current.
+    StaleMemberUsed,
+    /// A member that is several records behind serves.
+    StaleRecordServes,
+    /// A member that others have marked failed serves.
+    FailedMarkIgnored,
+    /// Halves that went on without each other are put together.
+    SplitHalvesMerged,
+    /// A dirty mark in the older half of an interrupted update is forgotten.
+    DirtyNotUnited,
+    /// A volume starts without a member, and nobody was asked.
+    DegradedUnasked,
+    /// A volume starts without a member and does not record that.
+    AbsenceNotRecorded,
+    /// A RAID 5 that is dirty and lacks a member is started without a log.
+    DirtyDegradedStarted,
+    /// An update that was cut off is not finished before the next.
+    UpdateLeftUnfinished,
+    /// A shadow serves although the record of its drive is whole.
+    ShadowOverRecord,
+    /// The write-hole log is not replayed.
+    ReplayForgotten,
+    /// The oldest unit of a log is replayed instead of the newest.
+    OldestUnitReplayed,
+    /// A unit of a log is replayed although not all of it was written.
+    TornUnitReplayed,
+    /// Logs are not emptied at a start.
+    OldLogKept,
+}
+
+/// No bug, and: nobody has looked yet which one.
+#[cfg(feature = "armed")]
+const NONE: u8 = 254;
+#[cfg(feature = "armed")]
+const NOT_LOOKED: u8 = 255;
+
+/// The bug that is planted, by its number.
+#[cfg(feature = "armed")]
+static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(NOT_LOOKED);
+
+/// Plants a bug, or none any more, whatever the environment says.
+#[cfg(feature = "armed")]
+pub fn plant(bug: Option<Bug>) {
+    let number = bug.map_or(NONE, |bug| bug as u8);
+    PLANTED.store(number, core::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether this bug is planted.
+///
+/// # Panics
+/// The environment names a bug that there is not.
+#[cfg(feature = "armed")]
+#[inline]
+#[must_use]
+pub fn planted(bug: Bug) -> bool {
+    let mut number = PLANTED.load(core::sync::atomic::Ordering::Relaxed);
+    if number == NOT_LOOKED {
+        plant(from_environment());
+        number = PLANTED.load(core::sync::atomic::Ordering::Relaxed);
+    }
+    number == bug as u8
+}
+
+#[cfg(feature = "armed")]
+fn from_environment() -> Option<Bug> {
+    let name = std::env::var(VARIABLE)
+        .ok()
+        .filter(|name| !name.is_empty())?;
+    let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
+    Some(*bug.unwrap_or_else(|| panic!("{VARIABLE} names no bug: {name}")))
+}
+
+/// Whether this bug is planted: never.
+#[cfg(not(feature = "armed"))]
+#[inline(always)]
+#[must_use]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    #[test]
+    fn bugs_have_names_and_sentences_of_their_own() {
+        let mut names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Bug::ALL.len());
+        assert!(Bug::ALL.iter().all(|bug| bug.sentence().ends_with('.')));
+        assert!(Bug::ALL.len() < 250, "numbers fit into a byte");
+    }
+}

@@ -1,0 +1,86 @@
+//! Plants bugs one after the other and runs histories of faults until one fails: the first lane of
+//! `scripts/planted.py`, which is what people run.
+//!
+//! usage: planted FROM TO all|first [BUG...]
+//!
+//! Runs the seeds from FROM to TO, TO not included, in histories that an array has to survive: all of
+//! them, or until the first that fails. Without BUG all are planted, and before them none. Prints a line for
+//! each: its name, the seeds that failed, the seeds that were run, the first one that failed, and how.
+
+use engine::layout::Level;
+use planted::{Bug, plant};
+use sim::campaign::{Campaign, Summary};
+use sim::history::Mode;
+use std::process::ExitCode;
+
+/// Levels that survive something, in turn.
+const LEVELS: [Level; 4] = [Level::Raid5, Level::Raid1, Level::Raid10, Level::Raid5];
+
+/// Seeds that are run before somebody looks whether one has failed.
+const BATCH: u64 = 24;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [from, to, how, names @ ..] = &arguments[..] else {
+        return usage();
+    };
+    let (Ok(from), Ok(to)) = (from.parse(), to.parse()) else {
+        return usage();
+    };
+    let mut bugs = vec![None];
+    if names.is_empty() {
+        bugs.extend(Bug::ALL.iter().copied().map(Some));
+    } else {
+        bugs.clear();
+    }
+    for name in names {
+        let Some(bug) = Bug::ALL.iter().find(|bug| bug.name() == name) else {
+            eprintln!("there is no bug {name}");
+            return usage();
+        };
+        bugs.push(Some(*bug));
+    }
+    // What the bugs break is told by the failures.
+    std::panic::set_hook(Box::new(|_| {}));
+    for bug in bugs {
+        plant(bug);
+        let (failed, run, first) = look(from..to, how == "first");
+        let name = bug.map_or("-", Bug::name);
+        println!("{name}\t{failed}\t{run}\t{first}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: planted FROM TO all|first [BUG...]");
+    ExitCode::from(2)
+}
+
+/// Seeds that failed, seeds that were run, and a word about the first that failed.
+fn look(seeds: std::ops::Range<u64>, until_first: bool) -> (usize, u64, String) {
+    let (mut failed, mut run, mut first) = (0, 0, "-\t-".to_owned());
+    let mut at = seeds.start;
+    while at < seeds.end && !(until_first && failed > 0) {
+        let end = seeds.end.min(at + BATCH);
+        let summary = batch(at..end);
+        if let Some(failure) = summary.failures.first().filter(|_| failed == 0) {
+            first = format!("{}\t{}", failure.seed, failure.failure);
+        }
+        failed += summary.failures.len();
+        run += summary.histories;
+        at = end;
+    }
+    (failed, run, first.replace('\n', " "))
+}
+
+fn batch(seeds: std::ops::Range<u64>) -> Summary {
+    let turn = seeds.start / BATCH % LEVELS.len() as u64;
+    let campaign = Campaign {
+        seeds,
+        level: Some(LEVELS[turn as usize]),
+        mode: Some(Mode::Survivable),
+        jobs: std::thread::available_parallelism().map_or(1, usize::from),
+        twice: false,
+    };
+    campaign.run_without_shrinking(|_| {})
+}

@@ -1,0 +1,149 @@
+//! Starts, and what comes before them: the end of the process before, and what is done to the drives meanwhile.
+
+use super::{Failure, Run};
+use crate::container::create::SECTOR;
+use crate::history::{Meddling, Mode, Outage};
+use crate::machine::{Ending, Note};
+use crate::oracle::pattern::SECTOR_BYTES;
+use crate::process::{Process, StartWith};
+use engine::control::record::MemberState;
+use engine::shard::Options;
+use engine::units::Nanos;
+use metadata::imsm::start::StartOptions;
+
+/// How often a start that a failing drive stops is tried.
+const START_TRIES: usize = 6;
+
+impl Run<'_> {
+    /// Starts a process on the drives that are there.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
+        let topology = &self.history.topology;
+        let bays: Vec<usize> = {
+            let machine = self.machine.borrow();
+            let there = |bay: &usize| {
+                let taken_out = self.absent.contains(bay) || self.removed.contains(bay);
+                !machine.drives[*bay].faults.gone && !taken_out
+            };
+            (0..machine.drives.len()).filter(there).collect()
+        };
+        let missing = bays.len() < self.machine.borrow().drives.len() || self.accepts_loss;
+        let with = StartWith {
+            shards: topology.shards,
+            accept: StartOptions {
+                degraded: missing && self.history.mode != Mode::Beyond,
+                ..StartOptions::default()
+            },
+            engine: Options {
+                member_deadline: Nanos(topology.deadline_ns),
+                clean_after: Nanos(topology.clean_after_ns),
+                clear_regions_every: Nanos(topology.clear_regions_every_ns),
+                rate_bytes_per_s: topology.rate_bytes_per_s,
+                ..Options::default()
+            },
+            sector: SECTOR,
+        };
+        self.counts.lives += 1;
+        // A drive that fails now and then stops the start, and somebody starts it again.
+        let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
+        let armed = self.machine.borrow().drives.iter().any(is_armed);
+        let mut started = Process::start(&self.machine, &bays, with);
+        if self.machine.borrow_mut().start_left.take() == Some(0) {
+            if let Ok(process) = started {
+                process.end(Ending::Power);
+            } else {
+                self.machine.borrow_mut().end_life(Ending::Power);
+            }
+            self.counts.lives += 1;
+            started = Process::start(&self.machine, &bays, with);
+        }
+        for _ in 1..START_TRIES {
+            if started.is_err() && armed {
+                started = Process::start(&self.machine, &bays, with);
+            }
+        }
+        match started {
+            Ok(process) => {
+                self.process = Some(process);
+                self.note_durable_slots();
+                self.submit_waiting();
+                Ok(())
+            }
+            Err(_) if self.history.mode == Mode::Beyond => {
+                self.refused = true;
+                Ok(())
+            }
+            Err(error) => match self.replacing.take() {
+                // Cut off while the last drive of a mirror was being replaced: both have everything, neither
+                // knows the other, and the operator says which one it is.
+                Some(old) if !self.removed.contains(&old) => {
+                    self.removed.push(old);
+                    self.start()
+                }
+                _ => Err(Failure::Refused(format!("{error:#}"))),
+            },
+        }
+    }
+
+    /// Ends the process, meddles with the drives, and starts another one.
+    pub(super) fn restart(
+        &mut self,
+        ending: Ending,
+        outage: Outage,
+        meddling: &[Meddling],
+    ) -> Result<(), Failure> {
+        let note = format!("{outage:?} {meddling:?}");
+        self.machine.borrow_mut().note(&Note::Action(&note));
+        if let Some(process) = self.process.take() {
+            self.remove_replaced(&process);
+            process.end(ending);
+        }
+        self.forget_flying();
+        let is_cut = |what: &Meddling| matches!(what, Meddling::CutAgain(_));
+        let power = ending == Ending::Power || meddling.iter().any(is_cut);
+        let oracles = self.oracles.iter_mut();
+        let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(power)).collect();
+        self.absent.clear();
+        self.machine
+            .borrow_mut()
+            .drives
+            .iter_mut()
+            .for_each(|drive| drive.faults.hang(0));
+        for what in meddling {
+            self.meddle(*what);
+        }
+        self.start()?;
+        self.admit_lost_writes(&in_flight);
+        Ok(())
+    }
+
+    /// Somebody takes out the drives that have been replaced. If they stayed in, and nobody else were left
+    /// of those that they know, nothing on the drives would tell which ones went on alone.
+    fn remove_replaced(&mut self, process: &Process) {
+        let machine = self.machine.borrow();
+        let members = process.record().members.iter().zip(&machine.bays);
+        let replaced = members.filter(|(member, _)| member.state == MemberState::Absent);
+        self.removed.extend(replaced.map(|(_, &bay)| bay));
+    }
+
+    /// What a log cannot bring back: data in flight to a member that is lost with the process. Whatever is
+    /// read there first is what it holds from then on.
+    pub(super) fn admit_lost_writes(&mut self, in_flight: &[Vec<u64>]) {
+        let Some(process) = &self.process else { return };
+        let volumes = process.record().volumes.iter();
+        for ((volume, sectors), oracle) in volumes.zip(in_flight).zip(&mut self.oracles) {
+            if volume.log.is_none() {
+                continue;
+            }
+            let current = volume.current_slots();
+            let is_lost = |sector: &&u64| {
+                let place = volume.geometry.locate(**sector * SECTOR_BYTES as u64);
+                let slots = volume.geometry.data_slots(place.row, place.data_index);
+                slots.0 & !current.0 != 0
+            };
+            sectors
+                .iter()
+                .filter(is_lost)
+                .for_each(|&sector| oracle.may_hold_anything(sector));
+        }
+    }
+}
