@@ -69,6 +69,47 @@ pub enum Output {
     Event(Event),
 }
 
+/// What the world has to do, first in, first out; at its end from the beginning again, because its first lines
+/// are still in the cache. Not a ring, because the hot path wants it inlined.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    list: Vec<Option<Output>>,
+    next: usize,
+}
+
+impl Outputs {
+    fn with_capacity(capacity: usize) -> Outputs {
+        Outputs {
+            list: Vec::with_capacity(capacity),
+            next: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn push_back(&mut self, output: Output) {
+        self.list.push(Some(output));
+    }
+
+    #[inline(always)]
+    fn take_first(&mut self) -> Option<Output> {
+        if let Some(output) = self.list.get_mut(self.next) {
+            self.next += 1;
+            return output.take();
+        }
+        self.list.clear();
+        self.next = 0;
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        self.next == self.list.len()
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.list.capacity()
+    }
+}
+
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
     pub(crate) id: ShardId,
@@ -135,7 +176,7 @@ pub struct Engine {
     pub(crate) abandon_due: bool,
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
-    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) outputs: Outputs,
     pub(crate) stats: Stats,
     pub(crate) controller: Option<Controller>,
     pub(crate) claims: Arc<Claims>,
@@ -216,7 +257,7 @@ impl Engine {
             leftovers: Leftovers::new(),
             abandon_due: false,
             unconfirmed: None,
-            outputs: VecDeque::with_capacity(2 * PLANS_MAX),
+            outputs: Outputs::with_capacity(2 * PLANS_MAX),
             stats: Stats::default(),
             controller: None,
             claims: setup.claims,
@@ -256,11 +297,9 @@ impl Engine {
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         loop {
-            if let Some(output) = self.outputs.pop_front() {
+            if let Some(output) = self.outputs.take_first() {
                 return Some(output);
             }
-            // From its beginning again: its first lines are still in the cache.
-            self.outputs.clear();
             if !self.pump() {
                 return None;
             }
