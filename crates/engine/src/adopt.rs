@@ -15,8 +15,8 @@ impl Engine {
         match message {
             Message::Forward(forward) => self.forwarded(forward),
             Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
-            Message::Pin(buffer) => self.outputs.push_back(Output::Pin(buffer)),
-            Message::Release(buffer) => self.outputs.push_back(Output::Release(buffer)),
+            Message::Pin(buffer) => self.outputs.push(Output::Pin(buffer)),
+            Message::Release(buffer) => self.outputs.push(Output::Release(buffer)),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
                 self.durable_failed.0 |= members.0;

@@ -93,7 +93,7 @@ impl Engine {
             state.progress = Progress::Flushing;
             self.in_flight[member.0 as usize] += 1;
             self.stats.member_flushes += 1;
-            self.outputs.push_back(Output::Io(Io {
+            self.outputs.push(Output::Io(Io {
                 token: Token::new(index, running.generation, at),
                 member,
                 kind: StepKind::Flush,

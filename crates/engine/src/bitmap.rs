@@ -304,7 +304,7 @@ impl Engine {
     fn tell_shards(&mut self, message: &Message) {
         for shard in 0..self.shards {
             let output = crate::shard::Output::Send(ShardId(shard), message.clone());
-            self.outputs.push_back(output);
+            self.outputs.push(output);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Engine {
             Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
                 state.retries += 1;
                 self.in_flight[member.0 as usize] += 1;
-                self.outputs.push_back(Output::Io(Io {
+                self.outputs.push(Output::Io(Io {
                     token: Token::new(index, running.generation, at),
                     member,
                     kind: step.kind,
@@ -142,7 +142,7 @@ impl Engine {
                     late.insert(member);
                     self.running[index].states[at].cancelled = true;
                     let token = self.name_of(index, at);
-                    self.outputs.push_back(Output::Cancel(token));
+                    self.outputs.push(Output::Cancel(token));
                 }
             }
         }

@@ -328,7 +328,7 @@ impl Engine {
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
                 self.outputs
-                    .push_back(Output::Compute(Token::new(index, generation, at)));
+                    .push(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
                 may_write &= self.log_step(index, at);
             } else {
@@ -368,7 +368,7 @@ impl Engine {
         let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
         self.in_flight[member.0 as usize] += 1;
-        self.outputs.push_back(Output::Io(Io {
+        self.outputs.push(Output::Io(Io {
             token,
             member,
             kind: step.kind,

@@ -440,6 +440,6 @@ impl Engine {
         self.forwards += 1;
         self.stats.forwards += 1;
         self.outputs
-            .push_back(Output::Send(owner, Message::Forward(forward)));
+            .push(Output::Send(owner, Message::Forward(forward)));
     }
 }

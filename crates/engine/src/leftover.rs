@@ -356,7 +356,7 @@ impl Engine {
             .origin
             .map_or(self.id, |origin| origin.shard);
         self.leftovers.pins[at] = Pin { buffer, home, next };
-        self.outputs.push_back(if home == self.id {
+        self.outputs.push(if home == self.id {
             Output::Pin(buffer)
         } else {
             Output::Send(home, Message::Pin(buffer))
@@ -383,7 +383,7 @@ impl Engine {
         let mut pin = self.leftovers.list[at].pins;
         while pin != NONE {
             let Pin { buffer, home, next } = self.leftovers.pins[pin];
-            self.outputs.push_back(if home == self.id {
+            self.outputs.push(if home == self.id {
                 Output::Release(buffer)
             } else {
                 Output::Send(home, Message::Release(buffer))

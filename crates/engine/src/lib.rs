@@ -49,15 +49,18 @@
 //!     offset_bytes: 64 << 10, length_bytes: 4096, buffer: Buffer(32 << 20),
 //! }), Nanos(1));
 //! let mut answered = None;
-//! while let Some(output) = engine.poll() {
-//!     match output {
-//!         // The second chunk lies at the beginning of the second member.
-//!         Output::Io(io) => {
-//!             assert_eq!((io.member, io.offset_bytes, io.length_bytes), (MemberId(1), 0, 4096));
-//!             engine.handle(Input::Done { token: io.token, result: Ok(()) }, Nanos(2));
+//! let mut outputs = Vec::new();
+//! while engine.poll(&mut outputs) {
+//!     for output in outputs.drain(..) {
+//!         match output {
+//!             // The second chunk lies at the beginning of the second member.
+//!             Output::Io(io) => {
+//!                 assert_eq!((io.member, io.offset_bytes, io.length_bytes), (MemberId(1), 0, 4096));
+//!                 engine.handle(Input::Done { token: io.token, result: Ok(()) }, Nanos(2));
+//!             }
+//!             Output::Complete(completion) => answered = Some(completion),
+//!             _ => {}
 //!         }
-//!         Output::Complete(completion) => answered = Some(completion),
-//!         _ => {}
 //!     }
 //! }
 //! assert_eq!(answered.unwrap().tag, 7);

@@ -308,7 +308,7 @@ impl Engine {
                 Output::Log(io)
             };
             encoded = true;
-            self.outputs.push_back(output);
+            self.outputs.push(output);
         }
     }
 

@@ -319,7 +319,7 @@ impl Engine {
         for (step, state) in running.plan.steps().iter().zip(&running.states) {
             if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
                 self.stats.read_repairs += 1;
-                self.outputs.push_back(Output::Event(Event::ReadRepaired {
+                self.outputs.push(Output::Event(Event::ReadRepaired {
                     member: MemberId(state.member),
                     offset_bytes: step.offset_bytes,
                     length_bytes: step.length_bytes as u32,

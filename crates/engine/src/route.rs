@@ -344,7 +344,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
-        self.outputs.push_back(match origin {
+        self.outputs.push(match origin {
             None => Output::Complete(Completion { tag, result }),
             Some(Origin { shard, ticket, .. }) => {
                 Output::Send(shard, Message::ForwardDone { ticket, result })

@@ -69,47 +69,6 @@ pub enum Output {
     Event(Event),
 }
 
-/// What the world has to do, first in, first out; at its end from the beginning again, because its first lines
-/// are still in the cache. Not a ring, because the hot path wants it inlined.
-#[derive(Debug)]
-pub(crate) struct Outputs {
-    list: Vec<Option<Output>>,
-    next: usize,
-}
-
-impl Outputs {
-    fn with_capacity(capacity: usize) -> Outputs {
-        Outputs {
-            list: Vec::with_capacity(capacity),
-            next: 0,
-        }
-    }
-
-    #[inline(always)]
-    pub fn push_back(&mut self, output: Output) {
-        self.list.push(Some(output));
-    }
-
-    #[inline(always)]
-    fn take_first(&mut self) -> Option<Output> {
-        if let Some(output) = self.list.get_mut(self.next) {
-            self.next += 1;
-            return output.take();
-        }
-        self.list.clear();
-        self.next = 0;
-        None
-    }
-
-    fn is_empty(&self) -> bool {
-        self.next == self.list.len()
-    }
-
-    pub fn capacity(&self) -> usize {
-        self.list.capacity()
-    }
-}
-
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
     pub(crate) id: ShardId,
@@ -176,7 +135,7 @@ pub struct Engine {
     pub(crate) abandon_due: bool,
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
-    pub(crate) outputs: Outputs,
+    pub(crate) outputs: Vec<Output>,
     pub(crate) stats: Stats,
     pub(crate) controller: Option<Controller>,
     pub(crate) claims: Arc<Claims>,
@@ -257,7 +216,7 @@ impl Engine {
             leftovers: Leftovers::new(),
             abandon_due: false,
             unconfirmed: None,
-            outputs: Outputs::with_capacity(2 * PLANS_MAX),
+            outputs: Vec::with_capacity(2 * PLANS_MAX),
             stats: Stats::default(),
             controller: None,
             claims: setup.claims,
@@ -293,17 +252,20 @@ impl Engine {
         }
     }
 
-    /// The next thing the world has to do, or nothing until there is new input.
+    /// Exchanges `done`, which is empty, for what the world has to do next, in order; false if there is nothing
+    /// until there is new input. Carrying it out may bring more.
     #[inline]
-    pub fn poll(&mut self) -> Option<Output> {
-        loop {
-            if let Some(output) = self.outputs.take_first() {
-                return Some(output);
-            }
-            if !self.pump() {
-                return None;
-            }
+    pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
+        debug_assert!(done.is_empty(), "what was polled has not been carried out");
+        if self.outputs.is_empty() && !self.pump() {
+            return false;
         }
+        core::mem::swap(&mut self.outputs, done);
+        // The two grow together, so that what was enough once is enough again.
+        if self.outputs.capacity() < done.capacity() {
+            self.outputs.reserve(done.capacity());
+        }
+        true
     }
 
     /// Lets time pass: deadlines, background rates, idle marks.
@@ -371,24 +333,22 @@ impl Engine {
                 crate::control::Output::Broadcast(message) => {
                     for shard in 0..self.shards {
                         self.outputs
-                            .push_back(Output::Send(ShardId(shard), message.clone()));
+                            .push(Output::Send(ShardId(shard), message.clone()));
                     }
                 }
                 crate::control::Output::Send(shard, message) => {
-                    self.outputs.push_back(Output::Send(shard, message));
+                    self.outputs.push(Output::Send(shard, message));
                 }
                 crate::control::Output::Persist(member) => {
                     self.stats.metadata_writes += 1;
-                    self.outputs.push_back(Output::Persist(member));
+                    self.outputs.push(Output::Persist(member));
                 }
                 crate::control::Output::Flush { ticket, members } => {
                     self.flush_members(ticket, members);
                     // `self` is borrowed again: take the rest in the next round.
                     return;
                 }
-                crate::control::Output::Event(event) => {
-                    self.outputs.push_back(Output::Event(event))
-                }
+                crate::control::Output::Event(event) => self.outputs.push(Output::Event(event)),
             }
         }
     }
@@ -464,11 +424,11 @@ impl Engine {
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
+        self.outputs.push(Output::Event(event));
     }
 
     pub(crate) fn tell_controller(&mut self, message: Message) {
-        self.outputs.push_back(Output::Send(ShardId(0), message));
+        self.outputs.push(Output::Send(ShardId(0), message));
     }
 }
 

@@ -295,7 +295,7 @@ impl Engine {
         };
         self.stats.forwards += 1;
         self.outputs
-            .push_back(Output::Send(owner, Message::Forward(forward)));
+            .push(Output::Send(owner, Message::Forward(forward)));
         true
     }
 
@@ -330,7 +330,7 @@ impl Engine {
             single.members[copies as usize] = member;
             single.slots[copies as usize] = slot;
             self.in_flight[member.0 as usize] += 1;
-            self.outputs.push_back(Output::Io(Io {
+            self.outputs.push(Output::Io(Io {
                 token: Token::of_single(index, generation, copies),
                 member,
                 kind,
@@ -389,7 +389,7 @@ impl Engine {
             self.volumes[single.request.volume.0 as usize].writes_running -= 1;
         }
         self.singles.give(index);
-        self.outputs.push_back(if let Some(shard) = from {
+        self.outputs.push(if let Some(shard) = from {
             self.forwarded_requests -= 1;
             let ticket = tag as u32;
             Output::Send(shard, Message::ForwardDone { ticket, result })

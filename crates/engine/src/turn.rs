@@ -1,7 +1,7 @@
 //! The loop of one core, the same in every world: what has happened goes into the engine, what it wants done
 //! goes out, once per turn.
 
-use crate::limits::REAP_MAX;
+use crate::limits::{PLANS_MAX, REAP_MAX};
 use crate::shard::{Engine, Output};
 use crate::units::Nanos;
 use crate::world::{Input, Token, World};
@@ -18,6 +18,8 @@ pub struct Shard<W: World> {
     /// Everything outside.
     pub world: W,
     inputs: Vec<Input>,
+    /// What is being carried out.
+    outputs: Vec<Output>,
 }
 
 impl<W: World> Shard<W> {
@@ -27,6 +29,7 @@ impl<W: World> Shard<W> {
             engine,
             world,
             inputs: Vec::with_capacity(2 * REAP_MAX),
+            outputs: Vec::with_capacity(2 * PLANS_MAX),
         }
     }
 
@@ -72,57 +75,67 @@ impl<W: World> Shard<W> {
 
     fn drain(&mut self) -> bool {
         let mut acted = false;
-        while let Some(output) = self.engine.poll() {
+        let Shard {
+            engine,
+            world,
+            outputs,
+            ..
+        } = self;
+        while engine.poll(outputs) {
             acted = true;
-            match output {
-                Output::Io(io) => self.world.io(io, self.engine.memory(io.token)),
-                Output::Log(io) => {
-                    let (unit, image) = self.engine.log_unit(io.token);
-                    let parities = self.engine.partial_parities(io.token);
-                    self.world.encode_log(unit, parities, image);
-                    self.world.io(io, self.engine.memory(io.token));
-                }
-                Output::Bitmap { volume, words } => {
-                    let (words, memory) = self.engine.bitmap_words(volume, words);
-                    self.world.fill(memory, words);
-                }
-                Output::Compute(token) => self.compute(token),
-                Output::Cancel(token) => self.world.cancel(token),
-                Output::Complete(completion) => self.world.complete(completion),
-                Output::Pin(buffer) => self.world.pin(buffer),
-                Output::Release(buffer) => self.world.release(buffer),
-                Output::Send(to, message) => {
-                    if to == self.engine.id {
-                        let now = self.engine.now;
-                        self.engine.handle(Input::Message(message), now);
-                    } else {
-                        self.world.send(to, message);
-                    }
-                }
-                Output::Persist(member) => {
-                    if let Some(record) = self.engine.record() {
-                        self.world.persist(member, record);
-                    }
-                }
-                Output::Event(event) => self.world.event(event),
+            for output in outputs.drain(..) {
+                carry_out(engine, world, output);
             }
         }
         acted
     }
+}
 
-    fn compute(&mut self, token: Token) {
-        let step = self.engine.step(token);
-        let length_bytes = step.length_bytes as u32;
-        let differs = match step.kind {
-            crate::plan::StepKind::Xor { target } => {
-                self.world
-                    .xor(target, length_bytes, self.engine.memory(token));
-                false
+#[inline(always)]
+fn carry_out<W: World>(engine: &mut Engine, world: &mut W, output: Output) {
+    match output {
+        Output::Io(io) => world.io(io, engine.memory(io.token)),
+        Output::Log(io) => {
+            let (unit, image) = engine.log_unit(io.token);
+            let parities = engine.partial_parities(io.token);
+            world.encode_log(unit, parities, image);
+            world.io(io, engine.memory(io.token));
+        }
+        Output::Bitmap { volume, words } => {
+            let (words, memory) = engine.bitmap_words(volume, words);
+            world.fill(memory, words);
+        }
+        Output::Compute(token) => compute(engine, world, token),
+        Output::Cancel(token) => world.cancel(token),
+        Output::Complete(completion) => world.complete(completion),
+        Output::Pin(buffer) => world.pin(buffer),
+        Output::Release(buffer) => world.release(buffer),
+        Output::Send(to, message) => {
+            if to == engine.id {
+                let now = engine.now;
+                engine.handle(Input::Message(message), now);
+            } else {
+                world.send(to, message);
             }
-            _ => !self
-                .world
-                .xor_is_zero(length_bytes, self.engine.memory(token)),
-        };
-        self.engine.computed(token, differs);
+        }
+        Output::Persist(member) => {
+            if let Some(record) = engine.record() {
+                world.persist(member, record);
+            }
+        }
+        Output::Event(event) => world.event(event),
     }
+}
+
+fn compute<W: World>(engine: &mut Engine, world: &mut W, token: Token) {
+    let step = engine.step(token);
+    let length_bytes = step.length_bytes as u32;
+    let differs = match step.kind {
+        crate::plan::StepKind::Xor { target } => {
+            world.xor(target, length_bytes, engine.memory(token));
+            false
+        }
+        _ => !world.xor_is_zero(length_bytes, engine.memory(token)),
+    };
+    engine.computed(token, differs);
 }

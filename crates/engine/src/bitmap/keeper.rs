@@ -190,7 +190,7 @@ impl Engine {
             // As long as they have not been cleared, they need not be.
             take_out(&mut keeper.clearing, &range);
             let message = Message::RegionsMarked { volume, regions };
-            return self.outputs.push_back(Output::Send(shard, message));
+            return self.outputs.push(Output::Send(shard, message));
         }
         set(&mut keeper.wanted, regions);
         self.write_bits(index);
@@ -234,7 +234,7 @@ impl Engine {
         self.stats.bitmap_writes += 1;
         let words = (from as u32, to as u32);
         let volume = VolumeId(volume);
-        self.outputs.push_back(Output::Bitmap { volume, words });
+        self.outputs.push(Output::Bitmap { volume, words });
         self.start(plan);
     }
 

@@ -35,7 +35,7 @@ impl Engine {
                 log.retries += 1;
                 let io = log.io(index, copy, member);
                 self.in_flight[member.0 as usize] += 1;
-                self.outputs.push_back(Output::Io(io));
+                self.outputs.push(Output::Io(io));
                 return;
             }
             self.fail_member(member, error.class, error.errno);
@@ -72,7 +72,7 @@ impl Engine {
                     late.insert(member);
                     log.cancelled |= 1 << copy;
                     let token = log.name(index, copy);
-                    self.outputs.push_back(Output::Cancel(token));
+                    self.outputs.push(Output::Cancel(token));
                 }
             }
         }
