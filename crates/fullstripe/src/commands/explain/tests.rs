@@ -118,33 +118,36 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
             Some(input) => engine.handle(input, Nanos(now)),
             None => engine.tick(Nanos(now)),
         }
-        while let Some(output) = engine.poll() {
-            match output {
-                Output::Io(io) | Output::Log(io) => {
-                    // Units of the log come and go; what they hold is in the plans.
-                    if io.offset_bytes < shape.component_bytes {
-                        transfers.extend(transfer(&io));
+        let mut outputs = Vec::new();
+        while engine.poll(&mut outputs) {
+            for output in outputs.drain(..) {
+                match output {
+                    Output::Io(io) | Output::Log(io) => {
+                        // Units of the log come and go; what they hold is in the plans.
+                        if io.offset_bytes < shape.component_bytes {
+                            transfers.extend(transfer(&io));
+                        }
+                        answers.push_back(Input::Done {
+                            token: io.token,
+                            result: Ok(()),
+                        });
                     }
-                    answers.push_back(Input::Done {
-                        token: io.token,
+                    Output::Compute(token) => engine.computed(token, false),
+                    Output::Send(_, message) => answers.push_back(Input::Message(message)),
+                    Output::Persist(member) => answers.push_back(Input::Persisted {
+                        member,
                         result: Ok(()),
-                    });
+                    }),
+                    Output::Complete(done) => {
+                        assert_eq!(done.result, Ok(()));
+                        return transfers;
+                    }
+                    Output::Cancel(_)
+                    | Output::Event(_)
+                    | Output::Pin(_)
+                    | Output::Release(_)
+                    | Output::Bitmap { .. } => {}
                 }
-                Output::Compute(token) => engine.computed(token, false),
-                Output::Send(_, message) => answers.push_back(Input::Message(message)),
-                Output::Persist(member) => answers.push_back(Input::Persisted {
-                    member,
-                    result: Ok(()),
-                }),
-                Output::Complete(done) => {
-                    assert_eq!(done.result, Ok(()));
-                    return transfers;
-                }
-                Output::Cancel(_)
-                | Output::Event(_)
-                | Output::Pin(_)
-                | Output::Release(_)
-                | Output::Bitmap { .. } => {}
             }
         }
     }
