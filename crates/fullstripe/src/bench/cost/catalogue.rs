@@ -20,8 +20,9 @@ pub(super) const LEVELS: [(Level, u8); 4] = [
     (Level::Raid5, 5),
 ];
 
-/// Counters that no scene moves: a drive that hangs is failed once, and what it held comes back once.
-pub(super) const UNPRICED: [&str; 2] = ["abandoned", "returned"];
+/// Counters that no scene moves: a drive that hangs is failed once, and what it held comes back once; a bitmap
+/// is written once for a region of 64 MiB.
+pub(super) const UNPRICED: [&str; 3] = ["abandoned", "returned", "bitmap_writes"];
 
 /// The scenes that price the world itself.
 pub(super) fn of_the_world() -> Vec<Scene> {

@@ -239,7 +239,7 @@ mod tests {
     fn what_held_is_said_in_three_lines() {
         insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
         2 histories held, each run twice; hash 0000000000000abc
-        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 s of virtual time
+        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 resyncs by bitmap, 0 drives taken back, 0 s of virtual time
         0.1 s of processor time: 4000 histories per core-minute
         ");
     }
