@@ -70,8 +70,7 @@ def machine():
 def machine_words():
     """The machine in a sentence, for the head of the tables."""
     where = machine()
-    return (f"{where['cpu']}, {os.cpu_count()} cores, {where['memory_gib']} GiB, Linux {where['kernel']}, "
-            f"{datetime.date.today().isoformat()}, fullstripe {where['commit']}")
+    return f"{where['cpu']}, {os.cpu_count()} cores, {where['memory_gib']} GiB, Linux {where['kernel']}"
 
 
 def processor_ticks():
@@ -281,7 +280,8 @@ class Comparison:
     def circumstances(self):
         """Under the table: how it came about, and what was not measured."""
         where = self.machine
-        text = (f"{self.options.rounds} rounds, {self.options.seconds:g} s a point; one-core figures on core "
+        text = (f"fullstripe {where['commit']}, {datetime.date.today().isoformat()}; {self.options.rounds} rounds, "
+                f"{self.options.seconds:g} s a point; one-core figures on core "
                 f"{where['core_of_one_core_figures']} of {','.join(map(str, where['cores_allowed']))}; load "
                 f"{where['load_before']:.2f} before and {where['load_after']:.2f} after; the host kept "
                 f"{where['stolen_percent']} % of the processors. `benchmarks/run {self.name}`")

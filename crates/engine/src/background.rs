@@ -13,7 +13,7 @@ use crate::inspect::is_inspection;
 use crate::limits::UNSYNCED_BANDS_MAX;
 use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};
-use crate::ranges::{BandKey, NONE, Part, PartKind};
+use crate::ranges::{BandKey, Part};
 use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::Engine;
 use crate::units::{Buffer, Nanos, SlotSet, VolumeId};
@@ -197,18 +197,9 @@ impl Engine {
             job.next += 1;
             job.in_flight += 1;
             job.charge(u64::from(high - low), self.now);
-            self.ranges.parts[part] = Part {
-                kind: PartKind::Background,
-                request: NONE,
-                data_index: 0,
-                low,
-                high,
-                // A part outlives its job when the view changes: it carries the job's number.
-                buffer: Buffer(u64::from(job.view.id)),
-                tried: SlotSet(0),
-                alone: false,
-                next: NONE,
-            };
+            // A part outlives its job when the view changes: it carries the job's number.
+            let job_id = Buffer(u64::from(job.view.id));
+            self.ranges.parts[part] = Part::background((low, high), job_id);
             self.ranges.enqueue(
                 BandKey {
                     volume: at as u8,

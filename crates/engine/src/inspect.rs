@@ -10,10 +10,10 @@
 
 use crate::event::Event;
 use crate::inflight::Work;
-use crate::ranges::{BandKey, NONE, Part, PartKind};
+use crate::ranges::{BandKey, Part};
 use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::Engine;
-use crate::units::{Buffer, Nanos, SlotSet, VolumeId};
+use crate::units::{Buffer, Nanos, VolumeId};
 
 /// Longest time that a stripe stands still: ample for one read of each member, and no burden for clients.
 const INSPECTION_MAX: Nanos = Nanos(2 * Nanos::SECOND.0);
@@ -67,17 +67,7 @@ impl Engine {
             abandoned: false,
             until: self.now.after(INSPECTION_MAX),
         });
-        self.ranges.parts[part] = Part {
-            kind: PartKind::Background,
-            request: NONE,
-            data_index: 0,
-            low,
-            high,
-            buffer: INSPECTS,
-            tried: SlotSet(0),
-            alone: false,
-            next: NONE,
-        };
+        self.ranges.parts[part] = Part::background((low, high), INSPECTS);
         let key = BandKey {
             volume: at as u8,
             band,

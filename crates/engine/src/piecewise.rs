@@ -154,7 +154,7 @@ impl Engine {
         let PartKind::Zero { discard, .. } = self.ranges.parts[parts].kind else {
             return false;
         };
-        if volume.logs.is_empty() {
+        if volume.logs.is_empty() || volume.is_lost() {
             return false;
         }
         if discard {
@@ -280,7 +280,10 @@ impl Engine {
         };
         let is_write = matches!(self.running[index].work, Work::Write { .. });
         while at != NONE {
-            let part = self.ranges.parts[at];
+            let mut part = self.ranges.parts[at];
+            if let PartKind::Zero { .. } = part.kind {
+                part.data_index = piecewise.chunk;
+            }
             let (low, high) = piecewise.overlap(&part);
             if low < high {
                 self.bytes_lost(key, &part, low);

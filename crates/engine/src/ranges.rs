@@ -15,10 +15,12 @@ use alloc::vec::Vec;
 use planted::{Bug, planted};
 
 mod claimer;
+mod part;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use claimer::Claimer;
+pub(crate) use part::{Part, PartKind};
 
 /// End of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -30,52 +32,6 @@ pub(crate) const ALL_CHUNKS: u8 = u8::MAX;
 pub(crate) struct BandKey {
     pub volume: u8,
     pub band: u64,
-}
-
-/// What a piece of work wants to do with its range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PartKind {
-    /// Write the payload.
-    Write { fua: bool },
-    /// Zero or discard without payload; RAID 5: all slots of the row.
-    Zero {
-        discard: bool,
-        keep_allocated: bool,
-        fua: bool,
-    },
-    /// Read what its slot could not deliver. If it only met blocks that cannot be read, find and repair them.
-    Reconstruct { repairs: bool },
-    /// A step of the volume's background job, over the whole band.
-    Background,
-}
-
-/// A piece of work inside one band.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub kind: PartKind,
-    /// The request it belongs to; unused for background work.
-    pub request: u32,
-    pub data_index: u8,
-    /// Range of offsets in the chunk.
-    pub low: u32,
-    pub high: u32,
-    pub buffer: Buffer,
-    /// For reads: slots that could not serve this range.
-    pub tried: SlotSet,
-    /// Has to be planned without others.
-    pub alone: bool,
-    pub next: u32,
-}
-
-impl Part {
-    /// Whether it has to be durable before it is acknowledged.
-    #[inline]
-    pub fn is_fua(&self) -> bool {
-        matches!(
-            self.kind,
-            PartKind::Write { fua: true } | PartKind::Zero { fua: true, .. }
-        )
-    }
 }
 
 /// A band with work in it.
