@@ -101,5 +101,14 @@ pub fn look<E>(
             Err(error) => FoundShadow::Damaged(error),
         },
     };
+    if let (Ok(Some(own)), FoundShadow::Whole(shadow)) = (&found, &shadow)
+        && shadow.disproves(&own.print)
+    {
+        let claims = own.print.identity;
+        return Ok((
+            Err(DecodeError::Mixed { claims }),
+            FoundShadow::Whole(shadow.clone()),
+        ));
+    }
     Ok((found, shadow))
 }

@@ -19,7 +19,7 @@ use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
-use metadata::imsm::{Disk, Mpb, RecordIdentity, SectorSize, Serial};
+use metadata::imsm::{Disk, Mpb, RecordPrint, SectorSize, Serial};
 use planted::{Bug, planted};
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ pub struct Identity {
     /// Where its metadata lies.
     pub placement: Placement,
     /// Which record its own copy is, as far as it is known.
-    pub holds: Option<RecordIdentity>,
+    pub holds: Option<RecordPrint>,
 }
 
 impl Identity {
@@ -154,9 +154,8 @@ impl Persister {
             placement.image(self.image.len()).offset_bytes,
             self.image.clone(),
         );
-        let first_sector = self.image.len().saturating_sub(self.sector.bytes());
-        self.drives[member.0 as usize].holds =
-            RecordIdentity::of_header(&self.image[first_sector..]);
+        let record = self.mpb.encode(self.sector).ok();
+        self.drives[member.0 as usize].holds = record.and_then(|record| RecordPrint::of(&record));
         // Before the record that makes bits clearable is durable, nobody may come back by older bits.
         let headers = self.headers_for(member);
         if planted(Bug::ShadowAfterRecord) {

@@ -3,12 +3,12 @@
 //! durable before the record itself is touched, so that a lone drive, too, always has one of them whole
 //! ([`metadata::imsm::shadow`]).
 
-use crate::member::{FoundShadow, Member};
+use crate::member::{FoundShadow, Member, look};
 use anyhow::{Context, Result};
 use metadata::imsm::choose::Unfinished;
 use metadata::imsm::place::encode_image;
 use metadata::imsm::shadow::{self, has_room};
-use metadata::imsm::{Mpb, RecordIdentity};
+use metadata::imsm::{Mpb, RecordPrint};
 
 /// Writes `mpb` and its shadow to `drives`.
 ///
@@ -60,10 +60,22 @@ pub fn erase_shadow(probed: &impl Member) -> Result<()> {
 
 /// Which record the drive's own copy is now, torn or not; `None` where there is none, or it cannot be read.
 #[must_use]
-pub fn record_on(probed: &impl Member) -> Option<RecordIdentity> {
-    let offset_bytes = probed.placement().anchor_offset_bytes();
-    let first = probed.read_at(offset_bytes, probed.sector().bytes());
-    RecordIdentity::of_header(&first.ok()?)
+pub fn record_on(probed: &impl Member) -> Option<RecordPrint> {
+    let read = |offset_bytes, length_bytes| probed.read_at(offset_bytes, length_bytes);
+    let (found, shadow) = look(probed.placement(), probed.sector(), read).ok()?;
+    let header = match found {
+        Ok(found) => return found.map(|own| own.print),
+        Err(error) => error.torn()?,
+    };
+    // What it would be if it were whole.
+    let known = match shadow {
+        FoundShadow::Whole(shadow) => shadow.print_of(&header),
+        _ => None,
+    };
+    Some(known.unwrap_or(RecordPrint {
+        identity: header,
+        crc: None,
+    }))
 }
 
 fn halves<'a, 'b, M: Member>(drives: &'a [&'b M]) -> [&'a [&'b M]; 2] {

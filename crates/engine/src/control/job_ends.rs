@@ -30,11 +30,18 @@ impl Controller {
         self.view_changed();
     }
 
-    pub(super) fn job_end_flushed(&mut self, complete: bool) {
+    pub(super) fn job_end_flushed(&mut self, id: u32, complete: bool) {
+        let Some(at) = self.still_active(id) else {
+            return;
+        };
         self.jobs.ending = false;
-        let Some(at) = self.jobs.active else { return };
-        if !complete {
+        if self.marks[at].failed {
             return self.end_job(at, false);
+        }
+        if !complete {
+            // A drive that the job cannot do without has ended it. Any other is dropped by now: what the
+            // rest have been given is flushed again without it.
+            return;
         }
         match self.jobs.kind(at) {
             Some(JobKind::Rebuild(Slot(slot))) => {

@@ -4,8 +4,9 @@
 //! again at every start. Scrub and replace are the operator's and end with the process; a scrub can be told
 //! where an earlier process left it. One job runs at a time per container; the others keep their position.
 
+use super::Controller;
+use super::flush::FlushPurpose;
 use super::record::{JobKind, JobView, MemberSet, Record, SyncKind};
-use super::{Controller, FlushPurpose};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
@@ -372,9 +373,10 @@ impl Controller {
         }
         if job.view.done_band >= job.bands {
             self.jobs.ending = true;
+            let id = job.view.id;
             let members = self.written_by(at);
             let members = MemberSet(members.0 * u128::from(!planted(Bug::RebuildNotFlushed)));
-            return self.flush(members, FlushPurpose::JobEnd);
+            return self.flush(members, FlushPurpose::JobEnd(id));
         }
         let due = self.now.since(self.jobs.last_checkpoint) >= CHECKPOINT_EVERY;
         if due && (self.checkpoint_is_behind(at) || self.repair_is_unflushed(at)) {
@@ -382,14 +384,25 @@ impl Controller {
         }
     }
 
+    /// The volume whose active job has this number. The job that asked for a flush may be over when the flush
+    /// is, and another one begun.
+    pub(super) fn still_active(&self, id: u32) -> Option<usize> {
+        let has_number = |job: &Option<Job>| job.as_ref().is_some_and(|job| job.view.id == id);
+        self.jobs
+            .active
+            .filter(|&at| has_number(&self.jobs.jobs[at]))
+    }
+
     /// Flushes what the job has written so far; only that much may be recorded afterwards.
     pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
-        self.jobs.flushed_bytes = self.jobs.jobs[at]
-            .as_ref()
-            .map_or(0, |job| job.view.done_band * job.window_bytes);
+        let Some(job) = &self.jobs.jobs[at] else {
+            return;
+        };
+        let id = job.view.id;
+        self.jobs.flushed_bytes = job.view.done_band * job.window_bytes;
         let members = self.written_by(at);
         let members = MemberSet(members.0 * u128::from(!planted(Bug::CheckpointBeforeFlush)));
-        self.flush(members, FlushPurpose::Checkpoint);
+        self.flush(members, FlushPurpose::Checkpoint(id));
     }
 
     fn pick_job(&mut self) {
@@ -454,9 +467,9 @@ impl Controller {
     }
 
     /// The drives are flushed: what was done before is a safe place to start from.
-    pub(super) fn checkpoint_flushed(&mut self, complete: bool) {
+    pub(super) fn checkpoint_flushed(&mut self, id: u32, complete: bool) {
         self.jobs.last_checkpoint = self.now;
-        let Some(at) = self.jobs.active.filter(|_| complete) else {
+        let Some(at) = self.still_active(id).filter(|_| complete) else {
             return;
         };
         let more = u64::from(planted(Bug::CheckpointTooFar)) << 16;

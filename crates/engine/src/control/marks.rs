@@ -1,8 +1,9 @@
 //! Dirty and clean: a volume is dirty on all members before its first write, and clean again only after
 //! every shard has been fenced and every member flushed.
 
+use super::Controller;
+use super::flush::FlushPurpose;
 use super::record::{JobKind, MemberSet, VolumeRecord};
-use super::{Controller, FlushPurpose};
 use crate::event::Event;
 use crate::units::{ShardId, VolumeId};
 use planted::{Bug, planted};

@@ -11,6 +11,7 @@
 pub mod bad_blocks;
 pub mod command;
 pub mod failure;
+mod flush;
 mod job_ends;
 pub mod jobs;
 pub mod marks;
@@ -29,8 +30,9 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use flush::FlushPurpose;
 use jobs::Jobs;
-use marks::{Mark, VolumeMarks};
+use marks::VolumeMarks;
 use message::Message;
 use planted::{Bug, planted};
 use record::{
@@ -59,14 +61,6 @@ struct PendingFailure {
     member: MemberId,
     version: u64,
     epoch: u64,
-}
-
-/// What a flush is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum FlushPurpose {
-    Clean(usize),
-    Checkpoint,
-    JobEnd,
 }
 
 /// The controller. See the module's prose.
@@ -456,37 +450,6 @@ impl Controller {
             .iter()
             .filter(|slot| !lost(slot))
             .fold(SlotSet(0), SlotSet::with)
-    }
-
-    fn flush(&mut self, members: MemberSet, purpose: FlushPurpose) {
-        debug_assert!(self.flush.is_none());
-        self.next_ticket += 1;
-        self.flush = Some((self.next_ticket, purpose));
-        let live = MemberSet(members.0 & !self.failed.0);
-        self.outputs.push_back(Output::Flush {
-            ticket: self.next_ticket,
-            members: live,
-        });
-    }
-
-    fn flushed(&mut self, ticket: u32, failed: MemberSet) {
-        let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else {
-            return;
-        };
-        // The shard has already reported members that failed to flush; without them the rest counts.
-        let complete = failed.is_empty();
-        match purpose {
-            FlushPurpose::Clean(volume) => {
-                if complete {
-                    self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
-                } else {
-                    // A member was lost: the fence comes down, and cleaning begins anew later.
-                    self.allow_writes(volume);
-                }
-            }
-            FlushPurpose::Checkpoint => self.checkpoint_flushed(complete),
-            FlushPurpose::JobEnd => self.job_end_flushed(complete),
-        }
     }
 
     fn mark_clean(&mut self, volume: usize) -> u64 {

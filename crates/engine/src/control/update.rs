@@ -2,8 +2,8 @@
 //!
 //! An update goes to one half of the live members, and when that half has it durably, to the rest. So
 //! at any instant one half holds a whole record, old or new. The next update starts when the last one
-//! has reached every member that is still alive. A drive that joins is among the first: while it carries no
-//! record, one that names it is of little use.
+//! has reached every member that is still alive. Drives that join come before both: a record that names a
+//! drive which carries none itself names one that is missing.
 
 use super::record::{MemberSet, Record};
 use crate::units::{MemberId, Nanos};
@@ -12,8 +12,10 @@ use planted::{Bug, planted};
 #[derive(Debug)]
 struct Update {
     version: u64,
+    /// Who is written to now.
     waiting: MemberSet,
-    rest: MemberSet,
+    /// Who comes after them, and after those.
+    then: [MemberSet; 2],
     /// Some member has it durably.
     reached: bool,
     since: Nanos,
@@ -70,23 +72,26 @@ impl Updater {
         record.generation += 1;
         let known = self.snapshot.active();
         self.snapshot = record.clone();
-        let first_count = if planted(Bug::RecordWrittenEverywhere) {
-            live.count() as usize
-        } else {
-            live.count().div_ceil(2) as usize
-        };
-        let joins = live.iter().filter(|&member| !known.has(member));
-        let others = live.iter().filter(|&member| known.has(member));
-        let first: MemberSet = joins.chain(others).take(first_count).collect();
-        let rest = MemberSet(live.0 & !first.0);
+        let joins = MemberSet(live.0 & !known.0);
+        let others = MemberSet(live.0 & known.0);
+        let half: MemberSet = others
+            .iter()
+            .take(others.count().div_ceil(2) as usize)
+            .collect();
+        let rest = MemberSet(others.0 & !half.0);
+        let mut order = [joins, half, rest];
+        if planted(Bug::RecordWrittenEverywhere) {
+            order = [live, MemberSet(0), MemberSet(0)];
+        }
+        let [waiting, then @ ..] = order;
         self.update = Some(Update {
             version: self.version,
-            waiting: first,
-            rest,
+            waiting,
+            then,
             reached: false,
             since: now,
         });
-        Some(first)
+        self.settle(now).or(Some(waiting))
     }
 
     /// A member has its part durably: returns whom to write next.
@@ -100,7 +105,7 @@ impl Updater {
     /// A member will never answer, and is not written to any more: returns whom to write next.
     pub fn lost(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
         let update = self.update.as_mut()?;
-        update.rest.remove(member);
+        update.then.iter_mut().for_each(|set| set.remove(member));
         update.waiting.remove(member);
         self.settle(now)
     }
@@ -110,13 +115,18 @@ impl Updater {
         if !update.waiting.is_empty() {
             return None;
         }
-        if planted(Bug::HalfIsEnough) {
+        if planted(Bug::HalfIsEnough) && update.reached {
             self.durable = update.version;
         }
-        if !update.rest.is_empty() && !planted(Bug::MarkOnOneHalf) {
-            update.waiting = core::mem::take(&mut update.rest);
+        let half_is_all = planted(Bug::MarkOnOneHalf) && update.reached;
+        while update.then.iter().any(|set| !set.is_empty()) && !half_is_all {
+            let [next, last] = update.then;
+            update.waiting = next;
+            update.then = [last, MemberSet(0)];
             update.since = now;
-            return Some(update.waiting);
+            if !next.is_empty() {
+                return Some(next);
+            }
         }
         // What nobody has is not durable, though there is nobody left to wait for.
         if update.reached {
@@ -141,10 +151,18 @@ mod tests {
     use crate::control::record::{MemberRecord, MemberState};
     use alloc::vec::Vec;
 
+    fn drive(state: MemberState) -> MemberRecord {
+        MemberRecord {
+            state,
+            ..MemberRecord::ABSENT
+        }
+    }
+
+    /// Of five members.
     fn record() -> Record {
         Record {
             generation: 7,
-            members: Vec::new(),
+            members: [MemberState::Active; 5].map(drive).into(),
             volumes: Vec::new(),
             bad_blocks: Default::default(),
         }
@@ -223,12 +241,8 @@ mod tests {
 
     #[test]
     fn a_drive_that_joins_is_written_first() {
-        let drive = |state| MemberRecord {
-            state,
-            ..MemberRecord::ABSENT
-        };
         let mut record = record();
-        record.members = [MemberState::Active; 4].map(drive).into();
+        record.members.truncate(4);
         record.members.push(drive(MemberState::Spare));
         let mut updater = Updater::new(record.clone());
         record.members[0].state = MemberState::Absent;
@@ -236,7 +250,14 @@ mod tests {
         updater.changed();
         let live = record.active();
         let first = updater.run(&mut record, live, Nanos(0));
-        assert_eq!(first, Some(MemberSet(0b1_0010)));
+        assert_eq!(first, Some(MemberSet(0b1_0000)));
+        let half = updater.answered(MemberId(4), Nanos(0));
+        assert_eq!(half, Some(MemberSet(0b0110)));
+        assert_eq!(updater.answered(MemberId(1), Nanos(0)), None);
+        let rest = updater.answered(MemberId(2), Nanos(0));
+        assert_eq!(rest, Some(MemberSet(0b1000)));
+        assert_eq!(updater.answered(MemberId(3), Nanos(0)), None);
+        assert!(updater.is_durable());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use super::open::one_to_look;
 use super::words::{print_json, print_text};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
-use metadata::imsm::DecodeError;
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,8 +99,8 @@ fn by_container(drives: Vec<Probed>) -> describe::Report {
 fn family_of(probed: &Probed) -> Option<u32> {
     match &probed.found {
         Ok(Some(found)) if !found.mpb.is_spare() => Some(found.mpb.container_family()),
-        Err(DecodeError::Checksum { claims, .. }) => Some(claims.container_family),
-        _ => None,
+        Ok(_) => None,
+        Err(error) => error.torn().map(|claims| claims.container_family),
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::{Level, SizeRequest};
 use metadata::imsm::place::Found;
-use metadata::imsm::{Mpb, VolumeName};
+use metadata::imsm::{Mpb, RecordPrint, VolumeName};
 
 /// Name of the volume.
 const NAME: &str = "scratch";
@@ -56,6 +56,7 @@ pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
         // Not read back: a null drive has forgotten it.
         probed.found = Ok(Some(Found {
             mpb: mpb.clone(),
+            print: RecordPrint::default(),
             migration_record: None,
         }));
     }

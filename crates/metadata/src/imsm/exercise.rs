@@ -3,7 +3,7 @@
 //! length, checksum) and put whatever record comes out through every rule. Nothing may panic, and what can be read must survive being written.
 
 use super::choose::{Candidate, Content, choose};
-use super::codec::{DecodeError, RecordIdentity, checksum};
+use super::codec::{DecodeError, RecordIdentity, RecordPrint, checksum};
 use super::log;
 use super::place::{Placement, decode_region, encode_image};
 use super::shadow::{self, Shadow};
@@ -79,7 +79,8 @@ fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
     let Ok(bytes) = mpb.encode(sector) else {
         return;
     };
-    let identity = RecordIdentity::of_header(&bytes).unwrap_or_default();
+    let print = RecordPrint::of(&bytes).unwrap_or_default();
+    let identity = print.identity;
     let candidates: Vec<Candidate> = (0u32..)
         .zip(mpb.disks.iter().take(8))
         .map(|(row, disk)| {
@@ -93,8 +94,11 @@ fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
                     generation: claims.generation,
                     ..mpb.clone()
                 },
-                identity: claims,
-                replaced: Some(identity).filter(|_| choice & 32 != 0),
+                print: RecordPrint {
+                    identity: claims,
+                    crc: None,
+                },
+                replaced: Some(print).filter(|_| choice & 32 != 0),
             };
             Candidate {
                 name: String::from("drive"),

@@ -57,7 +57,7 @@ mod golden;
 mod tests;
 
 pub use attributes::Attributes;
-pub use codec::{DecodeError, EncodeError, RecordIdentity};
+pub use codec::{DecodeError, EncodeError, RecordIdentity, RecordPrint};
 #[doc(hidden)]
 pub use exercise::fuzz_one;
 pub use geometry::Level;

@@ -12,7 +12,7 @@
 //! copies serve, or where there is none the [`shadow`] further in front.
 
 use super::codec::decode::{has_signature, record_length};
-use super::codec::{DecodeError, EncodeError};
+use super::codec::{DecodeError, EncodeError, RecordPrint};
 use super::migration_record::MigrationRecord;
 use super::record::{Mpb, SectorSize};
 use super::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, SECTOR_BYTES};
@@ -158,6 +158,8 @@ pub fn encode_image(mpb: &Mpb, sector: SectorSize) -> Result<Vec<u8>, EncodeErro
 pub struct Found {
     /// The record.
     pub mpb: Mpb,
+    /// What tells its bytes from those of every other one.
+    pub print: RecordPrint,
     /// The migration record, if there is one that can be read. It has no checksum: it only means
     /// something while a volume of the record is being reshaped.
     pub migration_record: Option<MigrationRecord>,
@@ -201,8 +203,10 @@ pub fn decode_region(region: &[u8], sector: SectorSize) -> Result<Option<Found>,
     let mpb = Mpb::decode(&record, sector)?;
     // Only the drives in slots 0 and 1 must have one; on others anything may lie there.
     let migration_record = MigrationRecord::decode(last, sector).ok().flatten();
+    record.truncate(record_length(anchor)?);
     Ok(Some(Found {
         mpb,
+        print: RecordPrint::of(&record).unwrap_or_default(),
         migration_record,
     }))
 }

@@ -53,8 +53,8 @@ fn of_whole(shadow: &Shadow, probed: &Probed) -> ShadowReport {
         state: "whole",
         reason: None,
         container_uuid: Some(Uuid::of_container(&shadow.mpb).to_string()),
-        generation: Some(shadow.identity.generation),
-        replaced_generation: shadow.replaced.map(|replaced| replaced.generation),
+        generation: Some(shadow.print.identity.generation),
+        replaced_generation: shadow.replaced.map(|replaced| replaced.identity.generation),
         same_as_record: own.map(|found| found.mpb == shadow.mpb),
         volumes: names.map(|volume| volume.name.to_string()).collect(),
     }

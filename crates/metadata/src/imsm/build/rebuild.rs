@@ -79,9 +79,28 @@ impl Mpb {
         }
         let row = old.disk_index as usize;
         if !self.is_used(row) {
-            self.remove_disk(row);
+            self.give_row(row, new as usize);
         }
         Ok(())
+    }
+
+    /// Deletes the drive in row `unused` and puts the one in row `from` there: what refers to a row that stays
+    /// need not change.
+    fn give_row(&mut self, unused: usize, from: usize) {
+        self.disks.swap(unused, from);
+        let swapped = |row: usize| match row {
+            row if row == unused => from,
+            row if row == from => unused,
+            row => row,
+        };
+        let maps = self.volumes.iter_mut().flat_map(Volume::maps_mut);
+        for slot in maps.flat_map(|map| &mut map.order) {
+            slot.disk_index = swapped(slot.disk_index as usize) as u32;
+        }
+        for entry in &mut self.bad_blocks {
+            entry.disk_index = swapped(usize::from(entry.disk_index)) as u8;
+        }
+        self.remove_disk(from);
     }
 
     /// The row of a drive that takes a slot, new if need be.

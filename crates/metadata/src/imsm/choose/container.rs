@@ -267,8 +267,8 @@ impl<'a> Roll<'a> {
         error: &DecodeError,
     ) -> Result<(), Refusal> {
         let newest = self.mpb.generation;
-        match error {
-            DecodeError::Checksum { claims, .. } if claims.container_family == family => {
+        match error.torn() {
+            Some(claims) if claims.container_family == family => {
                 let claimed = claims.generation;
                 if claimed.abs_diff(newest) <= 1 && self.candidates[drive].sector == self.sector {
                     self.members[row] = MemberState::Present { drive };

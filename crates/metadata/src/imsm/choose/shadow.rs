@@ -21,7 +21,7 @@
 use super::container::{Roll, common_sector_size, refuse_duplicates};
 use super::winner::{RecordCopy, Standing, standing};
 use super::{Assembly, Candidate, Content, Eviction, Half, MemberState, Refusal, ShadowDoubt};
-use crate::imsm::codec::{DecodeError, RecordIdentity};
+use crate::imsm::codec::RecordIdentity;
 use crate::imsm::record::Mpb;
 use crate::imsm::shadow::Shadow;
 use alloc::format;
@@ -43,8 +43,8 @@ impl<'a> Carrier<'a> {
         let shadow = candidate.shadow.as_deref()?;
         let header = torn_header(candidate)?;
         // A drive that was taken for another container since may still have the shadow of the last.
-        let is_its_own =
-            header.container_family == shadow.identity.container_family || shadow.explains(&header);
+        let is_its_own = header.container_family == shadow.print.identity.container_family
+            || shadow.explains(&header);
         let lists_itself = matches!(
             standing(&shadow.mpb, &candidate.serial),
             Standing::Listed(_)
@@ -65,8 +65,8 @@ impl<'a> Carrier<'a> {
 }
 
 fn torn_header(candidate: &Candidate) -> Option<RecordIdentity> {
-    match candidate.content {
-        Content::Damaged(DecodeError::Checksum { claims, .. }) => Some(claims),
+    match &candidate.content {
+        Content::Damaged(error) => error.torn(),
         _ => None,
     }
 }
@@ -80,13 +80,13 @@ fn carriers(candidates: &[Candidate]) -> impl Iterator<Item = Carrier<'_>> {
 
 /// The containers that shadows speak of.
 pub(super) fn families(candidates: &[Candidate]) -> impl Iterator<Item = u32> {
-    carriers(candidates).map(|carrier| carrier.shadow.identity.container_family)
+    carriers(candidates).map(|carrier| carrier.shadow.print.identity.container_family)
 }
 
 /// Decides about container `family` by its shadows; `None` where the ordinary rules have to.
 pub(super) fn decide(candidates: &[Candidate], family: u32) -> Option<Result<Assembly, Refusal>> {
     let carriers: Vec<Carrier<'_>> = carriers(candidates)
-        .filter(|carrier| carrier.shadow.identity.container_family == family)
+        .filter(|carrier| carrier.shadow.print.identity.container_family == family)
         .collect();
     let newest = *carriers
         .iter()
@@ -143,10 +143,10 @@ impl<'a> Case<'a> {
 
     /// Whether a record is the newest shadow's, or one that its update was replacing.
     fn is_known(&self, identity: &RecordIdentity) -> bool {
-        let newest = self.newest.shadow.identity;
+        let newest = self.newest.shadow.print.identity;
         self.carriers
             .iter()
-            .filter(|carrier| carrier.shadow.identity == newest)
+            .filter(|carrier| carrier.shadow.print.identity == newest)
             .any(|carrier| carrier.shadow.explains(identity))
     }
 
@@ -171,7 +171,7 @@ impl<'a> Case<'a> {
             return Some(ShadowDoubt::NotTorn { drive });
         };
         let own = self.shadow_of(drive);
-        if let Some(own) = own.filter(|own| !self.is_known(&own.identity)) {
+        if let Some(own) = own.filter(|own| !self.is_known(&own.print.identity)) {
             return Some(self.disagreement(candidate, &own.mpb));
         }
         (!self.is_known(&header)).then(|| ShadowDoubt::Overtaken {
@@ -245,11 +245,11 @@ impl<'a> Case<'a> {
     }
 
     fn sentence(&self) -> String {
-        let newest = self.newest.shadow.identity;
+        let newest = self.newest.shadow.print.identity;
         let drives: Vec<String> = self
             .carriers
             .iter()
-            .filter(|carrier| carrier.shadow.identity == newest)
+            .filter(|carrier| carrier.shadow.print.identity == newest)
             .map(|carrier| carrier.candidate.label())
             .collect();
         format!(

@@ -33,6 +33,12 @@ pub enum DecodeError {
         /// has an intact first sector.
         claims: RecordIdentity,
     },
+    /// The checksum matches, but the bytes are not those of the record that the header belongs to: one part
+    /// is from before an interrupted write, another from after it.
+    Mixed {
+        /// What the header says.
+        claims: RecordIdentity,
+    },
     /// A table reaches past the end of the record.
     Truncated {
         /// Which part.
@@ -77,6 +83,17 @@ pub enum DecodeError {
     },
 }
 
+impl DecodeError {
+    /// What the header of a torn record says; `None` if the record is not one that was torn.
+    #[must_use]
+    pub fn torn(&self) -> Option<RecordIdentity> {
+        match self {
+            Self::Checksum { claims, .. } | Self::Mixed { claims } => Some(*claims),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -104,6 +121,12 @@ impl fmt::Display for DecodeError {
                 "the record is torn or damaged: its checksum is {computed:08x} but it says \
                  {:08x} (header: family {:08x}, generation {})",
                 claims.checksum, claims.container_family, claims.generation
+            ),
+            Self::Mixed { claims } => write!(
+                out,
+                "the record is torn: parts of it are from another update than its header (family {:08x}, \
+                 generation {})",
+                claims.container_family, claims.generation
             ),
             Self::Truncated { part, offset } => {
                 write!(

@@ -2,6 +2,7 @@
 
 use super::decode::has_signature;
 use super::layout::RawHeader;
+use crate::crc32c::crc32c;
 use zerocopy::FromBytes;
 
 /// What tells a record from every other one: two updates of a container never agree in all of it.
@@ -32,5 +33,32 @@ impl RecordIdentity {
             generation: header.generation.get(),
             checksum: header.checksum.get(),
         }
+    }
+}
+
+/// A record by its header and, where it is known whole, by a checksum that notices what the record's own
+/// cannot: that is a sum of words, and the same when some of them change places. Half of an update of which
+/// the other half is not on the drive may be such an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordPrint {
+    /// What the header says.
+    pub identity: RecordIdentity,
+    /// CRC-32C of the record's bytes, if they are known.
+    pub crc: Option<u32>,
+}
+
+impl RecordPrint {
+    /// That of `record`, which is whole and nothing but a record.
+    #[must_use]
+    pub fn of(record: &[u8]) -> Option<Self> {
+        let crc = Some(crc32c(record));
+        RecordIdentity::of_header(record).map(|identity| Self { identity, crc })
+    }
+
+    /// Whether `found` has the header of this record and other bytes.
+    #[must_use]
+    pub fn is_mixed(&self, found: &Self) -> bool {
+        let differs = |(known, other)| known != other;
+        self.identity == found.identity && self.crc.zip(found.crc).is_some_and(differs)
     }
 }

@@ -23,7 +23,7 @@ mod values;
 mod tests;
 
 pub use errors::{DecodeError, EncodeError};
-pub use identity::RecordIdentity;
+pub use identity::{RecordIdentity, RecordPrint};
 
 use super::record::SectorSize;
 

@@ -2,7 +2,7 @@
 
 use super::{PLACE_BYTES, ShadowError};
 use crate::crc32c::crc32c;
-use crate::imsm::codec::RecordIdentity;
+use crate::imsm::codec::{RecordIdentity, RecordPrint};
 use alloc::vec::Vec;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -31,17 +31,19 @@ struct RawHeader {
     identity: RawIdentity,
     has_replaced: U32,
     replaced: RawIdentity,
-    zeros: [u8; 8],
+    has_replaced_crc: U32,
+    replaced_crc: U32,
 }
 
 /// What the header says.
 pub struct Header {
     pub identity: RecordIdentity,
-    pub replaced: Option<RecordIdentity>,
+    pub replaced: Option<RecordPrint>,
 }
 
 /// Header and record, with the checksum over both.
 pub fn seal(header: &Header, record: &[u8]) -> Vec<u8> {
+    let replaced = header.replaced.unwrap_or_default();
     let raw = RawHeader {
         magic: *MAGIC,
         version: U32::new(VERSION),
@@ -49,8 +51,9 @@ pub fn seal(header: &Header, record: &[u8]) -> Vec<u8> {
         length_bytes: U32::new(record.len() as u32),
         identity: to_raw(header.identity),
         has_replaced: U32::new(header.replaced.is_some().into()),
-        replaced: to_raw(header.replaced.unwrap_or_default()),
-        zeros: [0; 8],
+        replaced: to_raw(replaced.identity),
+        has_replaced_crc: U32::new(replaced.crc.is_some().into()),
+        replaced_crc: U32::new(replaced.crc.unwrap_or_default()),
     };
     let mut bytes = Vec::with_capacity(HEADER_BYTES + record.len());
     bytes.extend_from_slice(raw.as_bytes());
@@ -79,7 +82,10 @@ pub fn open(region: &[u8]) -> Result<(Header, &[u8]), ShadowError> {
     }
     let header = Header {
         identity: from_raw(raw.identity),
-        replaced: (raw.has_replaced.get() == 1).then(|| from_raw(raw.replaced)),
+        replaced: (raw.has_replaced.get() == 1).then(|| RecordPrint {
+            identity: from_raw(raw.replaced),
+            crc: (raw.has_replaced_crc.get() == 1).then(|| raw.replaced_crc.get()),
+        }),
     };
     Ok((header, record))
 }

@@ -39,7 +39,8 @@
 //! | 28 | 12 | identity of the record: container family, generation, checksum |
 //! | 40 | 4 | 1 if the next field is valid, else 0 |
 //! | 44 | 12 | identity of the record that the drive's own copy held before: the *replaced* one |
-//! | 56 | 8 | zeros |
+//! | 56 | 4 | 1 if the next field is valid, else 0 |
+//! | 60 | 4 | CRC-32C of the replaced record |
 //! | 64 | .. | the record, byte for byte as the drive's own copy holds it, but contiguous |
 //!
 //! All integers are little-endian.
@@ -52,16 +53,24 @@
 //! being written, the shadow of this update is whole. And a record torn that way shows, in its first
 //! sector, the header of one of the two records that the shadow names. Any other header was written by
 //! a program that does not keep shadows, later than the shadow, which is then outdated and ignored.
+//!
+//! # A record that is torn and does not show it
+//!
+//! The format's checksum is a sum of words. Where an update lets words of one sector change places, such as a
+//! table in which two drives do, the new sector beside the old rest has the sum that the old header
+//! names. The shadow knows better: it has a CRC of both records, and a record whose header is that of one
+//! of them and whose bytes are not is torn like any other ([`Shadow::disproves`]).
 
 mod layout;
 #[cfg(test)]
 mod tests;
 
-use super::codec::{DecodeError, EncodeError, RecordIdentity};
+use super::codec::{DecodeError, EncodeError, RecordIdentity, RecordPrint};
 use super::geometry::Extent;
 use super::place::Placement;
 use super::record::{MigrationKind, Mpb, SectorSize};
 use super::{SECTOR_BYTES, WRITE_HOLE_LOG_SECTORS};
+use crate::crc32c::crc32c;
 use alloc::vec::Vec;
 use core::fmt;
 use layout::{Header, VERSION};
@@ -78,11 +87,11 @@ pub(super) const SECTORS: u64 = 136;
 pub struct Shadow {
     /// The record it holds.
     pub mpb: Mpb,
-    /// The identity of that record.
-    pub identity: RecordIdentity,
+    /// What tells that record from others.
+    pub print: RecordPrint,
     /// The record that the drive's own copy held when the shadow was written; none on a drive that had
     /// no record then.
-    pub replaced: Option<RecordIdentity>,
+    pub replaced: Option<RecordPrint>,
 }
 
 impl Shadow {
@@ -90,7 +99,22 @@ impl Shadow {
     /// was interrupted after this shadow had been written.
     #[must_use]
     pub fn explains(&self, found: &RecordIdentity) -> bool {
-        *found == self.identity || Some(*found) == self.replaced
+        self.print_of(found).is_some()
+    }
+
+    /// Of the record held or the one replaced, whichever has this header, what is known.
+    #[must_use]
+    pub fn print_of(&self, header: &RecordIdentity) -> Option<RecordPrint> {
+        let known = [Some(self.print), self.replaced].into_iter().flatten();
+        known.into_iter().find(|print| print.identity == *header)
+    }
+
+    /// Whether `found`, a record on the same drive that looks whole, has the header of one that this shadow
+    /// knows, and other bytes.
+    #[must_use]
+    pub fn disproves(&self, found: &RecordPrint) -> bool {
+        self.print_of(&found.identity)
+            .is_some_and(|known| known.is_mixed(found))
     }
 }
 
@@ -131,7 +155,7 @@ pub(super) fn is_free(placement: &Placement, mpb: &Mpb, from_end: u64, sectors: 
 /// Those of [`Mpb::encode`].
 pub fn encode(
     mpb: &Mpb,
-    replaced: Option<RecordIdentity>,
+    replaced: Option<RecordPrint>,
     sector: SectorSize,
 ) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = seal(&mpb.encode(sector)?, replaced);
@@ -140,7 +164,7 @@ pub fn encode(
 }
 
 /// A record's bytes behind the header that belongs to them.
-pub(super) fn seal(record: &[u8], replaced: Option<RecordIdentity>) -> Vec<u8> {
+pub(super) fn seal(record: &[u8], replaced: Option<RecordPrint>) -> Vec<u8> {
     let header = Header {
         identity: RecordIdentity::of_header(record).unwrap_or_default(),
         replaced,
@@ -171,7 +195,10 @@ pub fn decode(
     }
     Ok(Some(Shadow {
         mpb,
-        identity: header.identity,
+        print: RecordPrint {
+            identity: header.identity,
+            crc: Some(crc32c(record)),
+        },
         replaced: header.replaced,
     }))
 }

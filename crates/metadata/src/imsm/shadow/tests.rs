@@ -3,6 +3,7 @@
 use super::*;
 use crate::imsm::golden;
 use crate::imsm::migration_record::MigrationRecord;
+use crate::imsm::place::{decode_region, encode_image};
 use crate::imsm::record::Migration;
 use crate::imsm::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS};
 use alloc::vec;
@@ -13,10 +14,13 @@ fn placement(sector: SectorSize) -> Placement {
     Placement::new(DRIVE_BYTES, sector).unwrap()
 }
 
-const REPLACED: RecordIdentity = RecordIdentity {
-    container_family: 0x27df_be6e,
-    generation: 22,
-    checksum: 0x1234_5678,
+const REPLACED: RecordPrint = RecordPrint {
+    identity: RecordIdentity {
+        container_family: 0x27df_be6e,
+        generation: 22,
+        checksum: 0x1234_5678,
+    },
+    crc: Some(0x8765_4321),
 };
 
 /// The place of a drive's shadow, with `shadow` in it.
@@ -38,9 +42,9 @@ fn a_shadow_comes_back_as_it_was_made() {
             assert_eq!(found.mpb, mpb);
             assert_eq!(found.replaced, replaced);
             let own = RecordIdentity::of_header(&mpb.encode(sector).unwrap()).unwrap();
-            assert_eq!(found.identity, own);
+            assert_eq!(found.print.identity, own);
             assert!(found.explains(&own));
-            assert_eq!(found.explains(&REPLACED), replaced.is_some());
+            assert_eq!(found.explains(&REPLACED.identity), replaced.is_some());
         }
     }
 }
@@ -58,7 +62,7 @@ fn the_layout_is_the_one_of_version_1() {
         .collect();
     let wanted = [
         1,
-        0xd873_128b,
+        0x61d7_f3b7,
         584,
         // The record: family, generation and checksum that mdadm wrote.
         0x27df_be6e,
@@ -68,8 +72,8 @@ fn the_layout_is_the_one_of_version_1() {
         0x27df_be6e,
         22,
         0x1234_5678,
-        0,
-        0,
+        1,
+        0x8765_4321,
     ];
     assert_eq!(words, wanted, "{words:08x?}");
     let record = mpb.encode(SectorSize::Bytes512).unwrap();
@@ -178,4 +182,36 @@ fn what_looks_like_a_shadow_inside_a_volume_is_user_data() {
         decode(&bytes, &placement(sector), sector),
         Err(ShadowError::Misplaced)
     );
+}
+
+/// Two drives change places in a table behind the first sector: the sum of the words stays what it was.
+#[test]
+fn a_torn_record_whose_checksum_is_right_is_disproved() {
+    let sector = SectorSize::Bytes512;
+    let before = golden::raid5();
+    let mut after = before.clone();
+    let last = after.volumes[0].map.order.len() - 1;
+    after.volumes[0].map.order.swap(last - 1, last);
+    after.generation += 1;
+    let (old, new) = (
+        encode_image(&before, sector).unwrap(),
+        encode_image(&after, sector).unwrap(),
+    );
+    assert_eq!((old.len(), new.len()), (1024, 1024));
+    let with_last = |extension: &[u8], anchor: &[u8]| {
+        let region = [extension, anchor, &[0; 512]].concat();
+        decode_region(&region, sector).unwrap().unwrap()
+    };
+    let print = |image: &[u8]| with_last(&image[..512], &image[512..]).print;
+    let bytes = encode(&after, Some(print(&old)), sector).unwrap();
+    let shadow = decode(&place_with(&bytes), &placement(sector), sector);
+    let shadow = shadow.unwrap().unwrap();
+    assert!(!shadow.disproves(&print(&old)) && !shadow.disproves(&print(&new)));
+    let torn = with_last(&new[..512], &old[512..]);
+    assert_eq!(torn.mpb.volumes[0].map.order, after.volumes[0].map.order);
+    assert!(shadow.disproves(&torn.print));
+    // Of a record that the shadow does not know nothing can be said.
+    let mut later = torn.print;
+    later.identity.generation += 1;
+    assert!(!shadow.disproves(&later));
 }

@@ -9,9 +9,9 @@ fn a_raid0_is_never_without_a_member() {
     let before = mpb.volumes[0].map.state;
     mpb.replace_member(0, 1, SPARE).unwrap();
     let map = &mpb.volumes[0].map;
-    assert_eq!((map.state, rows(map)), (before, vec![0, 2, 1]));
+    assert_eq!((map.state, rows(map)), (before, vec![0, 1, 2]));
     assert_eq!(mpb.disks.len(), 3);
-    assert_eq!(mpb.disks[2].serial.to_string(), "SPARE");
+    assert_eq!(mpb.disks[1].serial.to_string(), "SPARE");
     assert!(mpb.disks.iter().all(|disk| !disk.is_failed()));
     assert_eq!(mpb.volumes[0].migration, None);
 }
@@ -58,7 +58,7 @@ fn the_old_row_stays_until_no_volume_needs_it() {
     mpb.replace_member(1, 1, listed).unwrap();
     assert_eq!((mpb.disks.len(), mpb.family_num), (4, family));
     for volume in &mpb.volumes {
-        assert_eq!(rows(&volume.map), [0, 3, 1, 2]);
+        assert_eq!(rows(&volume.map), [0, 1, 2, 3]);
         assert_eq!(volume.map.state, MapState::Normal);
     }
 }

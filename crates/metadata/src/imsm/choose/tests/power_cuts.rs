@@ -9,7 +9,7 @@
 use super::*;
 use crate::imsm::place::{Placement, decode_region, encode_image};
 use crate::imsm::shadow::{decode, encode, has_room};
-use crate::imsm::{RecordIdentity, SECTOR_BYTES};
+use crate::imsm::{RecordIdentity, RecordPrint, SECTOR_BYTES};
 use alloc::collections::BTreeMap;
 use std::println;
 
@@ -95,7 +95,10 @@ impl Disk {
     fn shadow(&self, mpb: &Mpb) -> Part {
         assert!(has_room(&placement(), mpb));
         let anchor = self.read(placement().anchor_offset_bytes(), SECTOR_BYTES);
-        let replaced = RecordIdentity::of_header(&anchor);
+        let replaced = RecordIdentity::of_header(&anchor).map(|identity| RecordPrint {
+            identity,
+            crc: None,
+        });
         let bytes = encode(mpb, replaced, SectorSize::Bytes512).unwrap();
         part(placement().shadow().offset_bytes, &bytes)
     }

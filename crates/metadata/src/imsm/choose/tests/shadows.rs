@@ -1,11 +1,15 @@
 //! Every member's record is torn: when the shadows serve, and when they must not.
 
 use super::*;
-use crate::imsm::codec::RecordIdentity;
+use crate::imsm::codec::{RecordIdentity, RecordPrint};
 use crate::imsm::shadow::Shadow;
 
+fn print(mpb: &Mpb) -> RecordPrint {
+    RecordPrint::of(&mpb.encode(SectorSize::Bytes512).unwrap()).unwrap()
+}
+
 fn identity(mpb: &Mpb) -> RecordIdentity {
-    RecordIdentity::of_header(&mpb.encode(SectorSize::Bytes512).unwrap()).unwrap()
+    print(mpb).identity
 }
 
 /// Tears the drive's own record, whose header says that it was `header`.
@@ -20,8 +24,8 @@ fn tear(candidate: &mut Candidate, header: &Mpb) {
 fn shade(candidate: &mut Candidate, before: &Mpb, mpb: &Mpb) {
     candidate.shadow = Some(Box::new(Shadow {
         mpb: mpb.clone(),
-        identity: identity(mpb),
-        replaced: Some(identity(before)),
+        print: print(mpb),
+        replaced: Some(print(before)),
     }));
 }
 

@@ -1,0 +1,97 @@
+//! The last flush of a background job: a drive fails it, or it comes back when another job has begun.
+
+mod memory;
+
+use engine::control::message::Command;
+use engine::control::record::SyncKind;
+use engine::event::{Event, JobName};
+use engine::layout::Level;
+use engine::shard::Options;
+use engine::units::{MemberId, Nanos, Slot, VolumeId};
+use memory::client::Client;
+use memory::{Array, geometry, record};
+
+const VOLUME: VolumeId = VolumeId(0);
+
+fn options() -> Options {
+    Options {
+        auto_rebuild: true,
+        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    }
+}
+
+fn has_ended(array: &Array, wanted: JobName) -> bool {
+    array.has_event(
+        |event| matches!(event, Event::JobEnded { job, complete: true, .. } if *job == wanted),
+    )
+}
+
+/// The others have everything: the sync ends without the drive, and a spare takes its place.
+#[test]
+fn a_sync_whose_last_flush_a_drive_fails_ends_and_a_rebuild_follows() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
+        for (kind, name) in [
+            (SyncKind::Initial, JobName::InitialSync),
+            (SyncKind::Resync, JobName::Resync),
+        ] {
+            for member in 0..members {
+                let shape = geometry(level, members, 16 << 10, 24);
+                let mut array = Array::new(record(shape, 1, Some(kind)), 1, 7, options());
+                array.shared.borrow_mut().disks[usize::from(member)].flushes_fail = true;
+                array.run_until(|array| has_ended(array, JobName::Rebuild));
+                assert!(has_ended(&array, name), "{level} {name:?} member {member}");
+                let mut client = Client::new(shape.size_bytes, 11);
+                (0..40).for_each(|_| client.step(&mut array, 8));
+                client.drain(&mut array);
+                client.verify(&mut array);
+                assert_eq!(array.scrub(false), 0);
+            }
+        }
+    }
+}
+
+/// A scrub is called off while it waits for its last flush, and a drive is replaced: the answer says nothing
+/// of the copy.
+#[test]
+fn a_flush_for_a_job_that_is_over_does_not_end_the_next_one() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 48);
+    let mut array = Array::new(record(shape, 1, None), 1, 9, options());
+    let mut client = Client::new(shape.size_bytes, 12);
+    (0..200).for_each(|_| client.step(&mut array, 16));
+    client.drain(&mut array);
+    let repair = true;
+    array
+        .command(Command::Scrub {
+            volume: VOLUME,
+            repair,
+        })
+        .unwrap();
+    array.run_until(|array| {
+        let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
+        job.is_some_and(|job| job.done_bytes == job.total_bytes)
+    });
+    array.hang(0);
+    array.command(Command::CancelJob(VOLUME)).unwrap();
+    array.command(Command::Rate(4 << 20)).unwrap();
+    array
+        .command(Command::Replace {
+            volume: VOLUME,
+            slot: Slot(1),
+            to: MemberId(4),
+        })
+        .unwrap();
+    array.run_until(|array| array.has_event(|event| *event == copying()));
+    array.unhang(0);
+    array.run_until(|array| has_ended(array, JobName::Replace));
+    array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
+    client.verify(&mut array);
+    assert_eq!(array.scrub(false), 0);
+}
+
+fn copying() -> Event {
+    Event::JobStarted {
+        volume: VOLUME,
+        job: JobName::Replace,
+    }
+}
