@@ -4,6 +4,7 @@ mod memory;
 
 use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::Command;
+use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::BAD_BLOCK_ENTRIES_MAX;
@@ -194,5 +195,57 @@ fn nothing_is_flushed_on_a_volume_that_has_lost_too_much() {
         assert_eq!(flush(&mut array), lost, "{level}");
         array.wait_ms(100);
         assert_eq!(flush(&mut array), lost, "{level}");
+    }
+}
+
+/// The failed mark is on record, but one shard has not heard of the failure and reads from the member what
+/// was there before. Nobody may have been told by then that it is over.
+#[test]
+fn a_write_that_a_member_missed_waits_for_shards_that_still_read_from_it() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, Options::default());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().disks[1].writes_fail = true;
+    let buffer = array.allocate(4096);
+    array.fill(buffer, &[2; 4096]);
+    let tag = array.submit(0, Operation::Write, 0, 4096, buffer);
+    for _ in 0..500 {
+        array.turn_alone(0);
+    }
+    let on_record = array.shared.borrow().disks[0].record.clone().unwrap();
+    assert_eq!(on_record.members[1].state, MemberState::Failed);
+    let found = array.read_without_mail(1, 0, 4096);
+    assert!(found.contains(&vec![1; 4096]), "shard 1 knows already");
+    assert_eq!(array.take_completion(tag), None, "acknowledged too early");
+    assert_eq!(array.finish(tag), Ok(()));
+    assert_eq!(array.read(1, 0, 4096).unwrap(), [2; 4096]);
+}
+
+/// A read is with a member that fails, and what lies there is overwritten on the others. The member answers
+/// then, with what it has.
+#[test]
+fn what_a_failed_member_answers_late_is_not_taken() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.hang(1);
+    let reads: Vec<_> = (0..4)
+        .map(|_| {
+            let buffer = array.allocate(4096);
+            (array.submit(0, Operation::Read, 0, 4096, buffer), buffer)
+        })
+        .collect();
+    array.wait_ms(20);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.write(0, 0, &[2; 4096]).unwrap();
+    let is_with_it = |read: &&(u64, _)| array.shared.borrow().flights.contains_key(&read.0);
+    let late: Vec<_> = reads.iter().filter(is_with_it).copied().collect();
+    assert!(!late.is_empty(), "no read is with the member");
+    array.unhang(1);
+    for (tag, buffer) in late {
+        assert_eq!(array.finish(tag), Ok(()));
+        let buffer = array.answer_of(tag, buffer).0 as usize;
+        let shared = array.shared.borrow();
+        assert_eq!(shared.memory[buffer..buffer + 4096], [2; 4096]);
     }
 }

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use engine::control::record::SyncKind;
+use engine::control::record::{MemberState, SyncKind};
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::RETRIES_MAX;
@@ -100,6 +100,24 @@ fn mirrors_that_may_differ_are_read_from_the_lowest_slot_only() {
             assert!(array.read(0, 0, 4096).expect("a copy") == first);
         }
     }
+}
+
+/// The same where the resync has to wait: the array was degraded when it crashed, and the rebuild comes first.
+#[test]
+fn mirrors_whose_resync_waits_for_a_rebuild_are_read_from_the_lowest_slot_only() {
+    let shape = geometry(Level::Raid10, 4, 64 << 10, 32);
+    let mut degraded = record(shape, 0, None);
+    degraded.members[1].state = MemberState::Failed;
+    let volume = &mut degraded.volumes[0];
+    volume.slots[1].current = false;
+    (volume.dirty, volume.then_resync) = (true, true);
+    let mut array = Array::new(degraded, 1, 3, Options::default());
+    for (drive, disk) in array.shared.borrow_mut().disks.iter_mut().enumerate() {
+        disk.bytes.fill([0xA0, 0, 0xA0, 0xB1][drive]);
+    }
+    let found = read_many(&mut array, 600);
+    assert!(found.iter().all(|&byte| byte == 0xA0), "both were read");
+    assert_eq!(reads_of(&array, 3), 0);
 }
 
 #[test]

@@ -161,3 +161,42 @@ fn a_drive_of_a_raid_0_or_of_a_degraded_volume_can_be_replaced() {
         assert_eq!(persister.mpb.disk_index_of(&old), None, "{level}");
     }
 }
+
+/// The drive has been given part of what its slot holds, and misses what is written from now on.
+#[test]
+fn a_rebuild_that_was_given_up_has_no_checkpoint() {
+    for (level, members) in [(Level::Raid5, 4), (Level::Raid1, 2)] {
+        let (mut persister, mut record) = persister(level, members);
+        fail(&mut record, 1);
+        write(&mut persister, &mut record);
+        begin_rebuild(&mut record, 1, members);
+        record.volumes[0].sync.as_mut().unwrap().done_bytes = 16 << 20;
+        write(&mut persister, &mut record);
+        let reached = persister.mpb.volumes[0].checkpoint_sector();
+        assert!(reached > Some(0), "{level}: {reached:?}");
+        record.volumes[0].sync = None;
+        assert_eq!(write(&mut persister, &mut record), [1], "{level}");
+        let left = persister.mpb.volumes[0].checkpoint_sector();
+        assert_eq!(left, Some(0), "{level}");
+    }
+}
+
+/// A power cut can tear the record of a drive, never record and shadow at once: the shadow is durable before
+/// the record is touched.
+#[test]
+fn a_record_has_a_shadow_and_the_shadow_goes_first() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    for member in (0..4).map(MemberId) {
+        record.generation += 1;
+        let parts = persister.encode(member, &record);
+        let [(shadow_at, shadow), (image_at, image)] = &parts[..] else {
+            panic!("{} parts", parts.len());
+        };
+        let placement = identity(0).placement;
+        assert_eq!(*shadow_at, placement.shadow().offset_bytes);
+        assert_eq!(*image_at, placement.image(image.len()).offset_bytes);
+        let shadow = shadow::decode(shadow, &placement, SectorSize::Bytes512).unwrap();
+        let generation = shadow.map(|shadow| u64::from(shadow.mpb.generation));
+        assert_eq!(generation, Some(record.generation));
+    }
+}

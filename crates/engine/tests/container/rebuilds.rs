@@ -142,3 +142,27 @@ fn a_rebuild_that_makes_no_sense_is_refused() {
         "nothing is left"
     );
 }
+
+/// Until then it is a spare to whoever looks at the drives after a crash, and may be put to another use.
+#[test]
+fn nothing_is_written_to_a_new_drive_before_its_part_is_on_record() {
+    for shards in [1, 3] {
+        let record = two_volumes(Level::Raid5, Level::Raid10);
+        let mut array = Array::new(record, shards, 3, by_hand());
+        let (one, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        array
+            .run_until(|array| array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
+        array.shared.borrow_mut().hold_persists = true;
+        array.command(Command::Rebuild(VolumeId(0))).unwrap();
+        array.wait_ms(100);
+        assert!(!array.has_event(|event| matches!(event, Event::JobStarted { .. })));
+        let is_empty = array.shared.borrow().disks[4].unflushed.is_empty();
+        assert!(is_empty, "something has been written to it");
+        array.release_persists();
+        array.run_until(|array| ended(array, 0) && ended(array, 1));
+        array.shared.borrow_mut().disks[3].gone = true;
+        check(&mut array, 0, &one);
+        check(&mut array, 1, &two);
+    }
+}

@@ -9,7 +9,7 @@ use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::limits::BAD_BLOCK_ENTRIES_MAX;
 use engine::request::Operation;
-use engine::units::{MemberId, Slot, VolumeId};
+use engine::units::{MemberId, ShardId, Slot, VolumeId};
 
 const OLD: MemberId = MemberId(1);
 
@@ -154,6 +154,35 @@ fn whichever_record_a_crash_leaves_names_a_drive_that_has_everything() {
         array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
         check(&mut array, 0, &one);
     }
+}
+
+/// A shard that has not heard of the change reads from the old drive.
+#[test]
+fn the_old_drive_gets_every_write_until_nobody_reads_from_it() {
+    let (mut array, mut one, two) = at_the_switch(2, 9);
+    array.release_persists();
+    for _ in 0..500 {
+        array.turn_alone(0);
+    }
+    // A row that the first shard writes without asking the other.
+    let shape = array.shape;
+    assert_eq!(shape.owner(1, 2), ShardId(0));
+    let range = shape.row_bytes() as usize..2 * shape.row_bytes() as usize;
+    one[range.clone()].fill(0x88);
+    let (offset, length) = (range.start as u64, range.len() as u32);
+    let buffer = array.allocate(u64::from(length));
+    array.fill(buffer, &one[range]);
+    let tag = array.submit(0, Operation::Write, offset, length, buffer);
+    for _ in 0..500 {
+        array.turn_alone(0);
+    }
+    assert_eq!(array.take_completion(tag), Some(Ok(())));
+    for found in array.read_without_mail(1, offset, length) {
+        assert!(found.iter().all(|&byte| byte == 0x88), "content of before");
+    }
+    array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
+    check(&mut array, 0, &one);
+    check(&mut array, 1, &two);
 }
 
 #[test]

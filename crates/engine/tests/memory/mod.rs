@@ -662,6 +662,41 @@ impl Array {
         busy
     }
 
+    /// A turn of one shard only: the others are busy elsewhere.
+    pub fn turn_alone(&mut self, shard: usize) {
+        self.shards[shard].turn();
+        self.shared.borrow_mut().now += 10_000;
+    }
+
+    /// A turn of one shard that gets none of its mail, because messages take their time.
+    pub fn turn_without_mail(&mut self, shard: usize) {
+        let mut kept = std::mem::take(&mut self.shared.borrow_mut().mail[shard]);
+        self.turn_alone(shard);
+        let mut shared = self.shared.borrow_mut();
+        kept.append(&mut shared.mail[shard]);
+        shared.mail[shard] = kept;
+    }
+
+    /// What four reads at once bring on a shard that gets none of its mail.
+    pub fn read_without_mail(&mut self, shard: usize, offset: u64, length: u32) -> Vec<Vec<u8>> {
+        let reads: Vec<_> = (0..4)
+            .map(|_| {
+                let buffer = self.allocate(u64::from(length));
+                let tag = self.submit(shard, Operation::Read, offset, length, buffer);
+                (tag, buffer)
+            })
+            .collect();
+        let bytes = |array: &mut Array, (tag, buffer): (u64, Buffer)| {
+            while array.shared.borrow().flights.contains_key(&tag) {
+                array.turn_without_mail(shard);
+            }
+            assert_eq!(array.take_completion(tag), Some(Ok(())));
+            let shared = array.shared.borrow();
+            shared.memory[buffer.0 as usize..][..length as usize].to_vec()
+        };
+        reads.into_iter().map(|read| bytes(self, read)).collect()
+    }
+
     /// Asks for reads whose buffer is held with other buffers.
     fn ask_again(&mut self) {
         let held = std::mem::take(&mut self.shared.borrow_mut().held);

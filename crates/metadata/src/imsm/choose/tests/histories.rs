@@ -138,6 +138,25 @@ fn a_returned_failed_member_is_not_added_again() {
     }
 }
 
+/// We and md change the serial of a failed drive; the mark counts without that too.
+#[test]
+fn a_failed_mark_counts_beside_a_serial_that_was_left_as_it_was() {
+    let degraded = next(&golden::raid5(), |mpb| {
+        let serial = mpb.disks[2].serial;
+        mpb.mark_failed(2).unwrap();
+        mpb.disks[2].serial = serial;
+    });
+    for knows_itself in [false, true] {
+        let mut candidates = everywhere(&degraded);
+        if !knows_itself {
+            record(&mut candidates[2], &golden::raid5());
+        }
+        let assembly = only(&candidates).unwrap();
+        assert_eq!(assembly.members[2], evicted(2, Eviction::MarkedFailed));
+        assert_eq!(assembly.present(), [true, true, false, true]);
+    }
+}
+
 #[test]
 fn a_member_that_was_replaced_stays_outside() {
     let degraded = next(&golden::raid5(), |mpb| mpb.mark_failed(0).unwrap());
