@@ -16,3 +16,6 @@ fullstripe=$root/target/release/fullstripe
 first=$(($(date +%s) * 10000))
 say "seeds $first..$((first + count)), each twice"
 "$fullstripe" sim faults --seeds "$first..$((first + count))" --twice
+
+# Drives that lie: what comes of that is counted, and nothing else may go wrong.
+"$fullstripe" sim faults --mode lying --seeds "$first..$((first + count / 10 + 1))" --twice

@@ -74,8 +74,15 @@ impl Cache {
         }
     }
 
-    /// The power is gone: brings `store` to a state that the medium may have.
-    pub fn lose(&mut self, store: &mut Store, survival: Survival, random: &mut Stream) {
+    /// The power is gone: brings `store` to a state that the medium may have. Returns the first byte of every
+    /// sector that has become another one by that, and the number of the oldest write to it that is gone.
+    pub fn lose(
+        &mut self,
+        store: &mut Store,
+        survival: Survival,
+        random: &mut Stream,
+    ) -> Vec<(u64, u64)> {
+        let mut undone = Vec::new();
         for (page, before) in std::mem::take(&mut self.pages) {
             for sector in 0..PAGE_SECTORS {
                 let states: Vec<&Before> = before
@@ -91,10 +98,16 @@ impl Cache {
                 if let Some(state) = states.get(kept as usize) {
                     let range =
                         (sector * SECTOR_BYTES) as usize..((sector + 1) * SECTOR_BYTES) as usize;
-                    store.page_mut(page)[range.clone()].copy_from_slice(&state.bytes[range]);
+                    let held = &mut store.page_mut(page)[range.clone()];
+                    if *held != state.bytes[range.clone()] {
+                        let first = page as u64 * PAGE_BYTES + sector * SECTOR_BYTES;
+                        undone.push((first, state.number));
+                    }
+                    held.copy_from_slice(&state.bytes[range]);
                 }
             }
         }
+        undone
     }
 }
 

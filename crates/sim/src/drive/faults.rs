@@ -1,4 +1,5 @@
-//! What goes wrong on a drive: the second of its two plug-ins. It knows nothing of time but the hour.
+//! What goes wrong on a drive, and is said: the second of its two plug-ins. It knows nothing of time but the hour.
+//! What is not said is in [`super::lies`].
 //!
 //! A drive without faults is [`Faults::default`].
 
@@ -26,30 +27,10 @@ impl Target {
     }
 }
 
-/// What happens to a command that an armed fault waited for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Misdeed {
-    /// It fails with this errno; a write may have been carried out in part.
-    Fail(i32),
-    /// It is answered as done and was not: a lost write, a dropped flush.
-    Lose,
-    /// A write is carried out this many bytes further on, and answered as done.
-    Misdirect(u64),
-}
-
-/// What becomes of a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It is carried out.
-    Done,
-    /// Something else happens.
-    Misdeed(Misdeed),
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     target: Target,
-    misdeed: Misdeed,
+    errno: i32,
     left: u32,
 }
 
@@ -76,16 +57,14 @@ pub struct Faults {
     pub drops: bool,
     /// A flush has failed: what it was to make durable is lost if another one is asked for.
     pub flush_failed: bool,
-    /// The drive has dropped a flush or write: nothing that it holds can be relied on.
-    pub lied: bool,
 }
 
 impl Faults {
-    /// Lets the next `count` commands of a kind go wrong.
-    pub fn arm(&mut self, target: Target, misdeed: Misdeed, count: u32) {
+    /// Lets the next `count` commands of a kind fail; writes may have been carried out in part.
+    pub fn arm(&mut self, target: Target, errno: i32, count: u32) {
         self.armed.push(Armed {
             target,
-            misdeed,
+            errno,
             left: count,
         });
     }
@@ -143,22 +122,29 @@ impl Faults {
     }
 
     /// What becomes of a command at the moment when it would be carried out.
-    pub fn verdict(&mut self, kind: StepKind, offset_bytes: u64, length_bytes: u64) -> Verdict {
+    ///
+    /// # Errors
+    /// It fails, with this errno.
+    pub fn verdict(
+        &mut self,
+        kind: StepKind,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), i32> {
         if self.gone {
-            return Verdict::Misdeed(Misdeed::Fail(GONE));
+            return Err(GONE);
         }
         let waits = |armed: &&mut Armed| armed.target.matches(kind);
         if let Some(armed) = self.armed.iter_mut().find(waits) {
             armed.left -= 1;
-            let misdeed = armed.misdeed;
+            let errno = armed.errno;
             self.armed.retain(|armed| armed.left > 0);
-            self.lied |= !matches!(misdeed, Misdeed::Fail(_));
-            return Verdict::Misdeed(misdeed);
+            return Err(errno);
         }
         let range = offset_bytes..offset_bytes + length_bytes;
         match kind {
             StepKind::Read if self.bad.range(range.clone()).next().is_some() => {
-                return Verdict::Misdeed(Misdeed::Fail(MEDIA));
+                return Err(MEDIA);
             }
             StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard
                 if !self.bad.is_empty() =>
@@ -167,7 +153,7 @@ impl Faults {
             }
             _ => {}
         }
-        Verdict::Done
+        Ok(())
     }
 }
 
@@ -176,16 +162,16 @@ mod tests {
     use super::*;
 
     const WRITE: StepKind = StepKind::Write { fua: false };
-    const EIO: Verdict = Verdict::Misdeed(Misdeed::Fail(MEDIA));
+    const EIO: Result<(), i32> = Err(MEDIA);
 
     #[test]
     fn a_bad_sector_is_healed_by_writing_it() {
         let mut faults = Faults::default();
         faults.spoil(1024, 1024);
-        assert_eq!(faults.verdict(StepKind::Read, 0, 1024), Verdict::Done);
+        assert_eq!(faults.verdict(StepKind::Read, 0, 1024), Ok(()));
         assert_eq!(faults.verdict(StepKind::Read, 0, 1536), EIO);
-        assert_eq!(faults.verdict(WRITE, 1024, 512), Verdict::Done);
-        assert_eq!(faults.verdict(StepKind::Read, 1024, 512), Verdict::Done);
+        assert_eq!(faults.verdict(WRITE, 1024, 512), Ok(()));
+        assert_eq!(faults.verdict(StepKind::Read, 1024, 512), Ok(()));
         assert_eq!(faults.verdict(StepKind::Read, 1024, 1024), EIO);
         assert!(faults.has_bad_sectors());
     }
@@ -193,12 +179,12 @@ mod tests {
     #[test]
     fn an_armed_fault_waits_for_its_kind_and_is_used_up() {
         let mut faults = Faults::default();
-        faults.arm(Target::Writes, Misdeed::Fail(MEDIA), 2);
-        assert_eq!(faults.verdict(StepKind::Flush, 0, 0), Verdict::Done);
+        faults.arm(Target::Writes, MEDIA, 2);
+        assert_eq!(faults.verdict(StepKind::Flush, 0, 0), Ok(()));
         assert_eq!(faults.verdict(WRITE, 0, 512), EIO);
         assert_eq!(faults.verdict(StepKind::Discard, 0, 512), EIO);
-        assert_eq!(faults.verdict(WRITE, 0, 512), Verdict::Done);
-        assert!(!faults.is_armed() && !faults.lied);
+        assert_eq!(faults.verdict(WRITE, 0, 512), Ok(()));
+        assert!(!faults.is_armed());
     }
 
     #[test]

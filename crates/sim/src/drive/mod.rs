@@ -1,8 +1,9 @@
 //! A member drive in virtual time: real sectors behind a volatile write cache, with two separate
-//! plug-ins, [`timing`] (how long) and [`faults`] (what goes wrong).
+//! plug-ins, [`timing`] (how long) and [`faults`] (what goes wrong); and what it does not say, [`lies`].
 
 pub mod cache;
 pub mod faults;
+pub mod lies;
 pub mod store;
 pub mod timing;
 
@@ -10,7 +11,9 @@ use crate::cuts::tape::{Clock, Tape};
 use crate::random::Stream;
 use cache::{Cache, Survival};
 use engine::plan::StepKind;
-use faults::{AGAIN, Faults, Misdeed, Verdict};
+use faults::{AGAIN, Faults};
+use lies::{Lies, Untruth, differing};
+use std::ops::Range;
 use store::{SECTOR_BYTES, Store};
 use timing::Timing;
 
@@ -24,6 +27,8 @@ pub struct Drive {
     pub volatile_cache: bool,
     /// What goes wrong.
     pub faults: Faults,
+    /// What the drive says it has done, and has not.
+    pub lies: Lies,
     /// How long commands take.
     pub timing: Box<dyn Timing>,
     /// Keeps what is written, where somebody wants to cut the power at every point.
@@ -55,6 +60,7 @@ impl Drive {
             size_bytes,
             volatile_cache,
             faults: Faults::default(),
+            lies: Lies::default(),
             timing,
             tape: None,
             store,
@@ -96,21 +102,19 @@ impl Drive {
             "a command past the end of drive {}",
             self.serial
         );
-        let offset_bytes = match self.faults.verdict(kind, offset_bytes, length_bytes) {
-            Verdict::Done => offset_bytes,
-            Verdict::Misdeed(Misdeed::Fail(errno)) => {
-                if matches!(kind, StepKind::Write { .. }) && !self.faults.gone {
-                    self.write_partly(offset_bytes, bytes);
-                }
-                self.faults.flush_failed |=
-                    self.faults.drops && kind == StepKind::Flush && errno != AGAIN;
-                return Err(errno);
+        if let Err(errno) = self.faults.verdict(kind, offset_bytes, length_bytes) {
+            if matches!(kind, StepKind::Write { .. }) && !self.faults.gone {
+                self.write_partly(offset_bytes, bytes);
             }
-            Verdict::Misdeed(Misdeed::Lose) => return Ok(()),
-            Verdict::Misdeed(Misdeed::Misdirect(by)) => {
-                (offset_bytes + by) % (self.size_bytes - length_bytes)
-            }
-        };
+            self.faults.flush_failed |=
+                self.faults.drops && kind == StepKind::Flush && errno != AGAIN;
+            return Err(errno);
+        }
+        let range = offset_bytes..offset_bytes + length_bytes;
+        if let Some((untruth, within)) = self.lies.due(kind, &range) {
+            self.lie(untruth, within, kind, range, bytes, position);
+            return Ok(());
+        }
         match kind {
             StepKind::Read => self.store.read(offset_bytes, bytes),
             StepKind::Write { fua } => self.write(offset_bytes, bytes, fua),
@@ -124,6 +128,7 @@ impl Drive {
             }
             StepKind::Flush => {
                 self.cache.flushed(position);
+                self.lies.flushed(position);
                 if let Some(tape) = &mut self.tape {
                     tape.flushed(position);
                 }
@@ -133,7 +138,41 @@ impl Drive {
         Ok(())
     }
 
+    /// What is done in place of a command.
+    fn lie(
+        &mut self,
+        untruth: Untruth,
+        within: Range<u64>,
+        kind: StepKind,
+        range: Range<u64>,
+        bytes: &[u8],
+        position: u64,
+    ) {
+        let zeros;
+        let (bytes, fua) = if let StepKind::Write { fua } = kind {
+            (bytes, fua)
+        } else {
+            zeros = vec![0; (range.end - range.start) as usize];
+            (&zeros[..], false)
+        };
+        let mut places = std::collections::BTreeSet::new();
+        match untruth {
+            Untruth::DroppedFlush => return self.lies.drop_flush(position),
+            Untruth::LostWrite => {}
+            Untruth::MisdirectedWrite(by) => {
+                let room = within.end - within.start - (range.end - range.start);
+                let to = within.start + (range.start - within.start + by) % (room + SECTOR_BYTES);
+                places = differing(&self.store, to, bytes);
+                self.write(to, bytes, fua);
+            }
+        }
+        places.retain(|place| !range.contains(place));
+        places.append(&mut differing(&self.store, range.start, bytes));
+        self.lies.tell(untruth, places);
+    }
+
     fn write(&mut self, offset_bytes: u64, bytes: &[u8], fua: bool) {
+        self.lies.written(offset_bytes, bytes.len() as u64);
         if self.volatile_cache {
             self.cache.note(&self.store, offset_bytes, bytes.len());
         }
@@ -165,7 +204,8 @@ impl Drive {
             Survival::Some,
             Survival::Some,
         ]);
-        self.cache.lose(&mut self.store, survival, &mut self.random);
+        let undone = self.cache.lose(&mut self.store, survival, &mut self.random);
+        self.lies.power_lost(&undone);
     }
 
     /// Reads outside of virtual time, as at the start of a process. Fails like a command.
@@ -196,6 +236,7 @@ impl Drive {
 
     /// Changes what the drive holds, whatever its faults and durably; for faults, not for the array.
     pub fn tamper(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        self.lies.written(offset_bytes, bytes.len() as u64);
         self.store.write(offset_bytes, bytes);
         self.cache.written_through(offset_bytes, bytes.len());
     }
@@ -207,6 +248,7 @@ impl Drive {
 
     /// Replaces all that the drive holds.
     pub fn replace_content(&mut self, store: Store) {
+        self.lies.written(0, self.size_bytes);
         self.store = store;
         self.cache = Cache::default();
     }

@@ -2,7 +2,8 @@
 //! all and how often, then what happens: so that rare things meet each other.
 
 use super::{
-    Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, scenes,
+    Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
+    scenes,
 };
 use crate::drive::faults::Target;
 use crate::random::Stream;
@@ -51,6 +52,9 @@ impl History {
         let mut actions = drawing.actions();
         if wish.mode != Mode::Calm {
             actions = scenes::insert(seed, &topology, actions);
+        }
+        if wish.mode == Mode::Lying {
+            actions = lies::insert(seed, &topology, actions);
         }
         History {
             seed,

@@ -3,11 +3,14 @@
 //! A seed draws it ([`draw`]); leaving parts of it out leaves a history, so failures can be shrunk.
 
 pub mod draw;
+mod lies;
 mod scenes;
 
 use crate::drive::faults::Target;
+use crate::drive::lies::Untruth;
 use engine::layout::Level;
 use engine::request::Operation;
+use std::ops::Range;
 
 /// What the faults of a history may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -18,6 +21,9 @@ pub enum Mode {
     Survivable,
     /// Anything: errors are allowed, wrong bytes are not.
     Beyond,
+    /// As [`Mode::Survivable`], and drives lie about writes and flushes. Wrong bytes where a drive has lied are
+    /// counted, and so is who notices; anything else has to hold as ever.
+    Lying,
 }
 
 /// One volume of the array.
@@ -150,6 +156,8 @@ pub enum Fault {
     Slow(usize, u64, u64),
     /// A drive drops out.
     DropOut(usize),
+    /// A drive lies about the next flush, or about the next write within these bytes of it.
+    Lie(usize, Untruth, Range<u64>),
     /// The process ends and is started again; in between somebody meddles with the drives.
     Outage(Outage, Vec<Meddling>),
     /// As [`Fault::Outage`], at the moment of a command to come. If none comes, it is never.
@@ -234,6 +242,27 @@ pub struct History {
 }
 
 impl Topology {
+    /// An array without anything special: one shard, drives with volatile caches, no limits, no spares.
+    #[must_use]
+    pub fn plain(members: u8, volumes: Vec<VolumeShape>) -> Topology {
+        const MS: u64 = 1_000_000;
+        Topology {
+            members,
+            volumes,
+            shards: 1,
+            volatile: vec![true; usize::from(members)],
+            left_over: false,
+            spares: 0,
+            deadline_ns: 1_000 * MS,
+            clean_after_ns: 20 * MS,
+            clear_regions_every_ns: 5_000 * MS,
+            rate_bytes_per_s: 0,
+            latency_ns: 5_000,
+            spread_ns: 5_000,
+            lag_ns: 0,
+        }
+    }
+
     /// Members that hold data of a volume.
     #[must_use]
     pub fn data_members(&self, volume: u8) -> u64 {

@@ -202,11 +202,27 @@ impl Oracle {
     /// # Errors
     /// The first sector with a value that was not possible at any time since the read began.
     pub fn read_ends(&mut self, began: u64, sector: u64, bytes: &[u8]) -> Result<(), Wrong> {
+        self.read_ends_with(began, sector, bytes, Err)
+    }
+
+    /// As [`Oracle::read_ends`]; each wrong sector is given to `look`, which says whether to go on.
+    ///
+    /// # Errors
+    /// What `look` says.
+    pub fn read_ends_with<E>(
+        &mut self,
+        began: u64,
+        sector: u64,
+        bytes: &[u8],
+        mut look: impl FnMut(Wrong) -> Result<(), E>,
+    ) -> Result<(), E> {
         let now = self.tick();
         self.reads.retain(|&read| read != began);
         let oldest_read = self.reads.iter().min().copied();
         for (at, bytes) in (sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
-            self.judge(at, bytes, began, now, oldest_read)?;
+            if let Err(wrong) = self.judge(at, bytes, began, now, oldest_read) {
+                look(wrong)?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! What a history has seen, in numbers: so that a campaign can tell whether what it is about has happened.
 
+use super::lies::LieCounts;
+
 /// What was done how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -21,6 +23,8 @@ pub struct Counts {
     pub resyncs_by_bitmap: u64,
     /// Drives that were taken back.
     pub taken_back: u64,
+    /// What became of drives' lies.
+    pub lies: LieCounts,
     /// Entries of the event log.
     pub happenings: u64,
     /// Virtual time.
@@ -39,6 +43,7 @@ impl Counts {
         self.blocks_recorded += other.blocks_recorded;
         self.resyncs_by_bitmap += other.resyncs_by_bitmap;
         self.taken_back += other.taken_back;
+        self.lies.add(&other.lies);
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;
     }

@@ -76,6 +76,8 @@ impl Run<'_> {
             | Fault::DropOut(bay) => self.may_lose(*bay),
             // Whether it may be is asked when it comes to it.
             Fault::OutageAt(..) => true,
+            // No redundancy is for that: it is only counted.
+            Fault::Lie(..) => self.history.mode == Mode::Lying,
             Fault::Outage(outage, _) => {
                 self.stopping.is_none()
                     && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))
@@ -133,8 +135,7 @@ impl Run<'_> {
         let now_ns = machine.queue.now_ns();
         let (bay, until_ns) = match *fault {
             Fault::Errors(bay, target, errno, count) => {
-                let misdeed = crate::drive::faults::Misdeed::Fail(errno);
-                machine.drives[bay].faults.arm(target, misdeed, count);
+                machine.drives[bay].faults.arm(target, errno, count);
                 (bay, now_ns)
             }
             Fault::BadSectors(bay, offset_bytes, length_bytes) => {
@@ -153,6 +154,10 @@ impl Run<'_> {
             Fault::DropOut(bay) => {
                 machine.drives[bay].faults.gone = true;
                 (bay, now_ns)
+            }
+            Fault::Lie(bay, untruth, ref within) => {
+                let lies = &mut machine.drives[bay].lies;
+                return lies.plan(untruth, within.clone());
             }
             Fault::Outage(..) | Fault::OutageAt(..) => return,
         };

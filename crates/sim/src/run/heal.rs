@@ -20,16 +20,19 @@ impl Run<'_> {
     pub(super) fn heal(&mut self) -> Result<(), Failure> {
         let mut machine = self.machine.borrow_mut();
         machine.tripwire = None;
-        machine
-            .drives
-            .iter_mut()
-            .for_each(|drive| drive.faults.calm());
+        machine.drives.iter_mut().for_each(|drive| {
+            drive.faults.calm();
+            drive.lies.calm();
+        });
         drop(machine);
         self.watch();
         if self.history.mode == Mode::Beyond {
             return self.last_look();
         }
         self.become_whole()?;
+        if self.history.mode == Mode::Lying {
+            self.scrub_everything()?;
+        }
         self.read_everything()?;
         self.stop_for_good()?;
         self.judge_drives()?;
@@ -68,7 +71,7 @@ impl Run<'_> {
         }
     }
 
-    fn order_now(&mut self, command: Command) {
+    pub(super) fn order_now(&mut self, command: Command) {
         if let Some(process) = &mut self.process {
             process.order(command);
         }
@@ -78,7 +81,7 @@ impl Run<'_> {
         self.order_now(Command::Rate(0));
         let deadline_ns = self.now_ns() + WHOLE_WITHIN_NS;
         loop {
-            self.pass(LOOK_EVERY_NS, deadline_ns)?;
+            self.pass_a_while(deadline_ns)?;
             let Some(process) = &self.process else {
                 return Err(Failure::Stuck("there is no process".to_owned()));
             };
@@ -112,6 +115,11 @@ impl Run<'_> {
         volumes
             .map(|volume| format!("{:?} {:?}", volume.slots, volume.sync))
             .collect()
+    }
+
+    /// Lets some time pass until somebody looks again.
+    pub(super) fn pass_a_while(&mut self, deadline_ns: u64) -> Result<(), Failure> {
+        self.pass(LOOK_EVERY_NS, deadline_ns)
     }
 
     /// Lets `for_ns` pass.

@@ -6,6 +6,7 @@ pub(crate) mod cut;
 mod faults;
 mod heal;
 mod judge;
+mod lies;
 mod start;
 
 use crate::container::create::create;
@@ -20,6 +21,7 @@ use engine::event::Event;
 use engine::layout::Geometry;
 use engine::units::SlotSet;
 use engine::world::Input;
+pub use lies::LieCounts;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -127,6 +129,8 @@ pub(crate) struct Run<'a> {
     accepts_loss: bool,
     next_number: u32,
     refused: bool,
+    /// What did not match has been corrected by a scrub.
+    repaired: bool,
     counts: Counts,
 }
 
@@ -145,6 +149,7 @@ pub fn run(history: &History, words: bool) -> Outcome {
         }
     };
     let failure = run.whole().err();
+    run.count_lies();
     let machine = run.machine.borrow();
     let mut counts = run.counts;
     counts.happenings = machine.journal.entries();
@@ -179,7 +184,7 @@ impl<'a> Run<'a> {
         let mut machine = Machine::new(history.seed, drives, words);
         machine.lag_ns = topology.lag_ns;
         // Without redundancy that is a loss, and a drive says nothing of it at the next start.
-        let drops = history.mode == Mode::Survivable;
+        let drops = matches!(history.mode, Mode::Survivable | Mode::Lying);
         let drives = machine.drives.iter_mut();
         drives.for_each(|drive| drive.faults.drops = drops);
         Ok(Run {
@@ -206,6 +211,7 @@ impl<'a> Run<'a> {
             next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
             accepts_loss: false,
             refused: false,
+            repaired: false,
             counts: Counts::default(),
         })
     }
@@ -331,6 +337,13 @@ impl<'a> Run<'a> {
             // Requests that fail, and what is there in the end, are judged for themselves.
             Event::BadBlocksRecorded(_) if self.history.mode == Mode::Beyond => {
                 self.counts.blocks_recorded += 1;
+            }
+            Event::Mismatch {
+                volume,
+                member_offset_bytes,
+                ..
+            } if self.history.mode == Mode::Lying => {
+                return self.scrub_differs(volume.0, member_offset_bytes);
             }
             Event::Mismatch { .. }
             | Event::VolumeFailed(_)

@@ -75,6 +75,8 @@ enum FaultMode {
     Survivable,
     /// Anything: errors are allowed, wrong bytes are not
     Beyond,
+    /// As survivable, and drives lie: lost and misdirected writes, flushes that do nothing. Counted, not judged
+    Lying,
 }
 
 impl FaultMode {
@@ -83,6 +85,7 @@ impl FaultMode {
             FaultMode::Calm => Mode::Calm,
             FaultMode::Survivable => Mode::Survivable,
             FaultMode::Beyond => Mode::Beyond,
+            FaultMode::Lying => Mode::Lying,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{FaultsArgs, rerun};
 use serde::Serialize;
 use sim::campaign::{Campaign, FailedSeed, Summary};
 use sim::history::{History, Mode};
-use sim::run::Counts;
+use sim::run::{Counts, LieCounts};
 use std::fmt::Write;
 
 /// The result for programs. It holds no times: the same seeds give the same bytes everywhere.
@@ -54,6 +54,75 @@ struct ReportCounts {
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
+    lies: ReportLies,
+}
+
+/// What became of drives' lies, each lie counted once in a line; zeros but in mode `lying`.
+#[derive(Serialize, Debug)]
+struct ReportLies {
+    lost_writes: u64,
+    misdirected_writes: u64,
+    dropped_flushes: u64,
+    /// They made no difference to any sector.
+    without_effect: u64,
+    /// All that was wrong was written again before anybody came across it.
+    overwritten: u64,
+    /// A scrub found a mismatch.
+    seen_by_scrub: u64,
+    /// A client got wrong bytes.
+    read: u64,
+    /// Of those, lies that no scrub saw.
+    read_and_not_seen: u64,
+    /// A client got wrong bytes after a scrub with repair.
+    read_after_repair: u64,
+    /// Something was wrong and nobody came across it.
+    unnoticed: u64,
+    /// Sectors that came to clients with wrong bytes, as often as they did.
+    wrong_sectors: u64,
+}
+
+impl From<LieCounts> for ReportLies {
+    fn from(lies: LieCounts) -> ReportLies {
+        ReportLies {
+            lost_writes: lies.lost_writes,
+            misdirected_writes: lies.misdirected_writes,
+            dropped_flushes: lies.dropped_flushes,
+            without_effect: lies.without_effect,
+            overwritten: lies.overwritten,
+            seen_by_scrub: lies.seen_by_scrub,
+            read: lies.read,
+            read_and_not_seen: lies.read_and_not_seen,
+            read_after_repair: lies.read_after_repair,
+            unnoticed: lies.unnoticed,
+            wrong_sectors: lies.wrong_sectors,
+        }
+    }
+}
+
+impl ReportLies {
+    fn text(&self) -> String {
+        let told = self.lost_writes + self.misdirected_writes + self.dropped_flushes;
+        if told == 0 {
+            return String::new();
+        }
+        format!(
+            "{told} lies of drives ({} lost writes, {} misdirected writes, {} dropped flushes): {} made no difference, \
+             {} were overwritten unnoticed\n\
+             {} were seen by a scrub, {} came to a client as wrong bytes ({} of them unseen by any scrub, {} after a \
+             repair too), {} met nobody; {} wrong sectors were read\n",
+            self.lost_writes,
+            self.misdirected_writes,
+            self.dropped_flushes,
+            self.without_effect,
+            self.overwritten,
+            self.seen_by_scrub,
+            self.read,
+            self.read_and_not_seen,
+            self.read_after_repair,
+            self.unnoticed,
+            self.wrong_sectors
+        )
+    }
 }
 
 impl From<Counts> for ReportCounts {
@@ -70,6 +139,7 @@ impl From<Counts> for ReportCounts {
             taken_back: counts.taken_back,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
+            lies: counts.lies.into(),
         }
     }
 }
@@ -152,6 +222,7 @@ impl Report {
             counts.taken_back,
             counts.virtual_ms / 1000
         );
+        text += &counts.lies.text();
         let per_core_minute = runs as f64 * 60.0 / core_s.max(0.001);
         let _ = writeln!(
             text,
@@ -197,6 +268,7 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
         Mode::Calm => "calm",
         Mode::Survivable => "survivable",
         Mode::Beyond => "beyond",
+        Mode::Lying => "lying",
     }
 }
 

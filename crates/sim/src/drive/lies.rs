@@ -1,0 +1,264 @@
+//! Drives that lie: writes that are answered as done and were not, or were done elsewhere; flushes that did nothing.
+//!
+//! RAID without checksums cannot see that, so nobody promises anything about it; it is measured. For every lie this
+//! keeps where the drive does not hold what an honest one would hold, until it is written there again, and who has
+//! come across it.
+
+use super::store::{SECTOR_BYTES, Store};
+use engine::plan::StepKind;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A kind of lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Untruth {
+    /// A write is answered as done and was not.
+    LostWrite,
+    /// A write is carried out this many bytes further on, round the range that the lie is about.
+    MisdirectedWrite(u64),
+    /// A flush is answered as done, and what it was to make durable is not.
+    DroppedFlush,
+}
+
+/// A lie that has been told.
+#[derive(Clone, Debug)]
+pub struct Lie {
+    /// Its kind.
+    pub untruth: Untruth,
+    /// First bytes of all sectors that did not hold what they should because of it, at some time.
+    places: BTreeSet<u64>,
+    /// Those of them that have not been written since.
+    open: BTreeSet<u64>,
+    /// A scrub reported a mismatch at one of its places.
+    pub scrubbed: bool,
+    /// Wrong bytes of one of its places came to a client.
+    pub read: bool,
+    /// The same, after a scrub had corrected what did not match.
+    pub read_after_repair: bool,
+}
+
+impl Lie {
+    /// Whether it has ever made a difference.
+    #[must_use]
+    pub fn has_effect(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// Whether all of its places have been written again.
+    #[must_use]
+    pub fn is_overwritten(&self) -> bool {
+        self.has_effect() && self.open.is_empty()
+    }
+
+    /// Whether it is about a place in this range of the drive.
+    #[must_use]
+    pub fn is_in(&self, range: Range<u64>) -> bool {
+        self.places.range(range).next().is_some()
+    }
+
+    /// First bytes of its sectors.
+    pub fn places(&self) -> impl Iterator<Item = u64> {
+        self.places.iter().copied()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    untruth: Untruth,
+    within: Range<u64>,
+}
+
+/// The lies of one drive. See the module's prose.
+#[derive(Clone, Debug, Default)]
+pub struct Lies {
+    waiting: Vec<Waiting>,
+    /// Those that have been told, in order.
+    pub told: Vec<Lie>,
+    /// Flushes that did nothing: up to which position of the cache they promised, and which lie that was.
+    dropped: Vec<(u64, usize)>,
+}
+
+impl Lies {
+    /// The drive will lie about the next flush, or about the next write that lies in this range.
+    pub fn plan(&mut self, untruth: Untruth, within: Range<u64>) {
+        self.waiting.push(Waiting { untruth, within });
+    }
+
+    /// Lies that were planned and not told are not told any more.
+    pub fn calm(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The lie that is told about a command, if one is, and the range that it is about.
+    pub fn due(&mut self, kind: StepKind, range: &Range<u64>) -> Option<(Untruth, Range<u64>)> {
+        let is_due = |waiting: &Waiting| match (waiting.untruth, kind) {
+            (Untruth::DroppedFlush, _) => kind == StepKind::Flush,
+            (_, StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard) => {
+                waiting.within.start <= range.start && range.end <= waiting.within.end
+            }
+            _ => false,
+        };
+        let at = self.waiting.iter().position(is_due)?;
+        let waiting = self.waiting.remove(at);
+        Some((waiting.untruth, waiting.within))
+    }
+
+    /// A lie has been told; these sectors are not what they should be.
+    pub fn tell(&mut self, untruth: Untruth, places: BTreeSet<u64>) {
+        self.told.push(Lie {
+            untruth,
+            open: places.clone(),
+            places,
+            scrubbed: false,
+            read: false,
+            read_after_repair: false,
+        });
+    }
+
+    /// A flush has been dropped that was to cover the cache up to `position`.
+    pub fn drop_flush(&mut self, position: u64) {
+        self.dropped.push((position, self.told.len()));
+        self.tell(Untruth::DroppedFlush, BTreeSet::new());
+    }
+
+    /// A flush has been carried out: what others dropped before, it has done.
+    pub fn flushed(&mut self, position: u64) {
+        self.dropped.retain(|(promised, _)| *promised > position);
+    }
+
+    /// Something has been written here.
+    pub fn written(&mut self, offset_bytes: u64, length_bytes: u64) {
+        for lie in &mut self.told {
+            let range = offset_bytes..offset_bytes + length_bytes;
+            let again: Vec<u64> = lie.open.range(range).copied().collect();
+            for sector in again {
+                lie.open.remove(&sector);
+            }
+        }
+    }
+
+    /// The power has undone writes: the first byte of each sector, and the number of the oldest write to it that is
+    /// gone. Those that a dropped flush had promised are that lie's.
+    pub fn power_lost(&mut self, undone: &[(u64, u64)]) {
+        for &(sector, number) in undone {
+            let promised = |(position, _): &&(u64, usize)| *position >= number;
+            if let Some(&(_, lie)) = self.dropped.iter().find(promised) {
+                self.told[lie].places.insert(sector);
+                self.told[lie].open.insert(sector);
+            }
+        }
+        self.dropped.clear();
+    }
+}
+
+/// First bytes of the sectors of a range that do not hold `bytes`.
+#[must_use]
+pub fn differing(store: &Store, offset_bytes: u64, bytes: &[u8]) -> BTreeSet<u64> {
+    let sectors = bytes.chunks_exact(SECTOR_BYTES as usize);
+    let places = (offset_bytes..).step_by(SECTOR_BYTES as usize).zip(sectors);
+    let differs = |&(at, wanted): &(u64, &[u8])| {
+        let mut held = [0; SECTOR_BYTES as usize];
+        store.read(at, &mut held);
+        held[..] != *wanted
+    };
+    places.filter(differs).map(|(at, _)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::create::drive;
+    use crate::drive::Drive;
+    use crate::history::{Topology, VolumeShape};
+    use engine::layout::Level;
+
+    fn one() -> Drive {
+        let volume = VolumeShape {
+            level: Level::Raid1,
+            chunk_bytes: 64 << 10,
+            component_bytes: 128 << 10,
+            born_in_sync: true,
+            logged: false,
+            marked: false,
+        };
+        drive(1, &Topology::plain(2, vec![volume]), 0, false)
+    }
+
+    fn write(drive: &mut Drive, at: u64, byte: u8, length: usize) {
+        drive.write_now(at, &vec![byte; length]).expect("it lies");
+    }
+
+    fn flush(drive: &mut Drive) {
+        let position = drive.cache_position();
+        let done = drive.carry_out(StepKind::Flush, (0, 0), &mut [], position);
+        done.expect("it lies");
+    }
+
+    fn byte(drive: &Drive, at: u64) -> u8 {
+        let mut sector = [0; 512];
+        drive.inspect(at, &mut sector);
+        sector[0]
+    }
+
+    #[test]
+    fn a_lost_write_is_not_there_until_it_is_written_again() {
+        let mut drive = one();
+        write(&mut drive, 0, 1, 2048);
+        drive.lies.plan(Untruth::LostWrite, 0..4096);
+        write(&mut drive, 4096, 2, 512);
+        assert!(drive.lies.told.is_empty(), "it is about another range");
+        drive.lies.calm();
+        drive.lies.plan(Untruth::LostWrite, 0..4096);
+        write(&mut drive, 1024, 2, 512);
+        write(&mut drive, 1024, 1, 512);
+        assert!(drive.lies.told[0].is_overwritten());
+        // The first of two sectors holds already what is lost.
+        drive.lies.plan(Untruth::LostWrite, 0..4096);
+        write(&mut drive, 1536, 1, 1024);
+        assert_eq!((byte(&drive, 1536), byte(&drive, 2048)), (1, 0));
+        let places: Vec<u64> = drive.lies.told[1].places().collect();
+        assert_eq!(places, [2048]);
+        write(&mut drive, 1536, 3, 512);
+        assert!(!drive.lies.told[1].is_overwritten());
+    }
+
+    #[test]
+    fn a_misdirected_write_is_wrong_at_two_places() {
+        let mut drive = one();
+        write(&mut drive, 0, 1, 4096);
+        drive.lies.plan(Untruth::MisdirectedWrite(1024), 0..4096);
+        write(&mut drive, 0, 2, 512);
+        assert_eq!((byte(&drive, 0), byte(&drive, 1024)), (1, 2));
+        let places: Vec<u64> = drive.lies.told[0].places().collect();
+        assert_eq!(places, [0, 1024]);
+    }
+
+    #[test]
+    fn a_dropped_flush_tells_when_the_power_goes() {
+        for seed in 0..50 {
+            let mut drive = one();
+            drive.random = crate::random::Stream::new(seed, "drive", 0);
+            write(&mut drive, 0, 1, 512);
+            drive.lies.plan(Untruth::DroppedFlush, 0..0);
+            flush(&mut drive);
+            write(&mut drive, 512, 2, 512);
+            drive.lose_power();
+            let lie = &drive.lies.told[0];
+            // What was written after the flush may be gone without anybody having lied.
+            assert_eq!(lie.has_effect(), byte(&drive, 0) == 0);
+            assert!(lie.places().all(|place| place == 0));
+        }
+    }
+
+    #[test]
+    fn a_flush_after_a_dropped_one_does_what_was_promised() {
+        let mut drive = one();
+        write(&mut drive, 0, 1, 512);
+        drive.lies.plan(Untruth::DroppedFlush, 0..0);
+        flush(&mut drive);
+        flush(&mut drive);
+        drive.lose_power();
+        assert_eq!(byte(&drive, 0), 1);
+        assert!(!drive.lies.told[0].has_effect());
+    }
+}
