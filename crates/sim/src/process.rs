@@ -177,6 +177,7 @@ impl Process {
     /// A drive joins, as a spare once the controller agrees.
     pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
         let sector = SectorSize::Bytes512;
+        self.machine.borrow_mut().record_like_others(bay);
         let probed = probe(&self.machine, bay, sector)?;
         let logged = {
             let machine = self.machine.borrow();

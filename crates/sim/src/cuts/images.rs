@@ -1,11 +1,10 @@
 //! The states that a power cut can leave: any of the writes that were not safe, in any combination, and each of
 //! them perhaps torn.
 
-use super::tape::Write;
+use super::tape::{Write, name};
 use crate::drive::Drive;
 use crate::drive::store::{SECTOR_BYTES, Store};
 use crate::machine::Machine;
-use crate::oracle::pattern::fingerprint;
 use crate::random::{Stream, mix};
 use std::rc::Rc;
 
@@ -18,6 +17,8 @@ pub struct Limits {
     pub drawn: u32,
     /// In addition, so many in which writes are torn at sector grain.
     pub torn: u32,
+    /// Where a start is looked at: so many instants at which the process before it was cut off.
+    pub starts: u64,
 }
 
 impl Limits {
@@ -26,12 +27,14 @@ impl Limits {
         every_up_to: 12,
         drawn: 4096,
         torn: 64,
+        starts: 8,
     };
     /// For every change.
     pub const QUICK: Limits = Limits {
         every_up_to: 4,
-        drawn: 16,
-        torn: 4,
+        drawn: 10,
+        torn: 3,
+        starts: 1,
     };
 }
 
@@ -56,6 +59,8 @@ struct Candidate {
 /// An instant, with all that the drives have been told by then. See the module's prose.
 pub struct Cut {
     bases: Vec<Store>,
+    /// Names what is in the bases.
+    name: u64,
     writes: Vec<Candidate>,
 }
 
@@ -76,14 +81,32 @@ impl Cut {
         let done = tapes().enumerate().flat_map(|(drive, tape)| {
             tape.writes(until).map(move |write: &Write| {
                 let safe = write.safe_at.is_some_and(|at| at <= until);
-                Candidate::new(drive, write.offset_bytes, write.bytes.clone(), safe)
+                Candidate {
+                    drive,
+                    offset_bytes: write.offset_bytes,
+                    bytes: write.bytes.clone(),
+                    safe,
+                    name: on_drive(write.name, drive),
+                }
             })
         });
         let begun = on_their_way.into_iter();
-        let begun = begun.map(|(bay, at, bytes)| Candidate::new(bay, at, bytes.into(), false));
+        let begun = begun.map(|(drive, offset_bytes, bytes)| Candidate {
+            drive,
+            offset_bytes,
+            name: on_drive(name(offset_bytes, &bytes), drive),
+            bytes: bytes.into(),
+            safe: false,
+        });
+        let bases: Vec<Store> = tapes().map(|tape| tape.base().clone()).collect();
+        let mut writes: Vec<Candidate> = done.chain(begun).collect();
+        leave_out_idle(&mut writes, &bases);
+        let names = tapes().enumerate();
+        let names = names.map(|(drive, tape)| on_drive(tape.base_name(), drive));
         Cut {
-            bases: tapes().map(|tape| tape.base().clone()).collect(),
-            writes: done.chain(begun).collect(),
+            name: names.fold(0, u64::wrapping_add),
+            bases,
+            writes,
         }
     }
 
@@ -93,7 +116,7 @@ impl Cut {
         Cut::new(&machine.drives, until, machine.writes_on_their_way())
     }
 
-    /// Writes that may or may not be there.
+    /// Writes that may or may not be there, and make a difference.
     #[must_use]
     pub fn open(&self) -> u32 {
         self.writes.iter().filter(|write| !write.safe).count() as u32
@@ -152,8 +175,9 @@ impl Cut {
 
     fn image(&self, choice: impl Fn(u32) -> Kept) -> Image {
         let mut stores = self.bases.clone();
-        // The sum knows no order: writes to the same place have the same one at every cut.
-        let (mut name, mut at) = (0_u64, 0);
+        // The sum knows no order: writes to the same place have the same one at every cut. It is the same whether a
+        // write is in a base by now or not.
+        let (mut name, mut at) = (self.name, 0);
         for write in &self.writes {
             let kept = if write.safe {
                 Kept::All
@@ -167,8 +191,10 @@ impl Cut {
                 Kept::All => store.write(write.offset_bytes, &write.bytes),
                 Kept::Some(key) => write.torn(key, store),
             }
-            let how = if let Kept::Some(key) = kept { key } else { 0 };
-            name = name.wrapping_add(mix(write.name ^ how));
+            name = name.wrapping_add(match kept {
+                Kept::Some(key) => mix(write.name ^ key),
+                Kept::Nothing | Kept::All => write.name,
+            });
         }
         Image { stores, name }
     }
@@ -178,16 +204,29 @@ fn kept(all: bool) -> Kept {
     if all { Kept::All } else { Kept::Nothing }
 }
 
+/// Leaves out the writes that make no difference, whatever becomes of the others: zeros where zeros are, mostly.
+fn leave_out_idle(writes: &mut Vec<Candidate>, bases: &[Store]) {
+    let holds = |write: &Candidate| bases[write.drive].holds(write.offset_bytes, &write.bytes);
+    let changing: Vec<(usize, u64, u64)> = writes
+        .iter()
+        .filter(|write| !holds(write))
+        .map(|write| (write.drive, write.offset_bytes, write.end_bytes()))
+        .collect();
+    writes.retain(|write| {
+        changing.iter().any(|&(drive, from, to)| {
+            drive == write.drive && from < write.end_bytes() && write.offset_bytes < to
+        })
+    });
+}
+
+/// The name of writes on a drive: a factor keeps sums.
+fn on_drive(name: u64, drive: usize) -> u64 {
+    name.wrapping_mul(mix(drive as u64) | 1)
+}
+
 impl Candidate {
-    fn new(drive: usize, offset_bytes: u64, bytes: Rc<[u8]>, safe: bool) -> Candidate {
-        let name = mix(fingerprint(&bytes) ^ mix(offset_bytes ^ (drive as u64) << 56));
-        Candidate {
-            drive,
-            offset_bytes,
-            bytes,
-            safe,
-            name,
-        }
+    fn end_bytes(&self) -> u64 {
+        self.offset_bytes + self.bytes.len() as u64
     }
 
     fn torn(&self, key: u64, store: &mut Store) {

@@ -23,6 +23,7 @@ use engine::layout::Level;
 use images::{Image, Limits};
 use scenes::{KINDS, Kind, LEVELS, Scene, scene};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Mutex;
 
 /// What came of one scene.
@@ -112,7 +113,9 @@ pub fn look_at(scene: &Scene, limits: Limits) -> Outcome {
     let (history, window) = (&scene.history, scene.window.clone());
     let done = match scene.kind {
         Kind::Create => looker.look_at_create(),
-        Kind::Start => moments_of_start(history, window.start, |moment| looker.look(&moment)),
+        Kind::Start | Kind::StartDegraded | Kind::StartUpdate | Kind::StartMarked => {
+            looker.look_at_starts(window)
+        }
         _ => moments(history, window, |moment| looker.look(&moment)),
     };
     looker.outcome.failure = done.err().map(|failure| {
@@ -180,6 +183,15 @@ impl<'a> Looker<'a> {
         })?;
         self.outcome.images += images;
         Ok(())
+    }
+
+    /// The process is cut off at some instants of the window, and again at every instant of each start after that.
+    fn look_at_starts(&mut self, window: Range<u64>) -> Result<(), Failure> {
+        let (history, starts) = (self.history, self.limits.starts);
+        (1..=starts).try_for_each(|number| {
+            let at_ns = window.start + (window.end - window.start) * number / (starts + 1);
+            moments_of_start(history, at_ns, |moment| self.look(&moment))
+        })
     }
 
     fn look_at_create(&mut self) -> Result<(), Failure> {

@@ -19,12 +19,22 @@ pub enum Kind {
     Durable,
     /// Zeros are written.
     Zeroes,
+    /// Parts are written under a write-intent bitmap, and its bits are cleared.
+    Marked,
     /// Parts are written while a member is lost.
     Degraded,
     /// A spare is being rebuilt onto, under writes.
     Rebuild,
-    /// The process starts after a power cut: logs are replayed, records rewritten.
+    /// A fresh drive joins an array that lacks one.
+    Attach,
+    /// The process starts after a power cut amid writes: logs are replayed, records rewritten.
     Start,
+    /// The same while a member is lost.
+    StartDegraded,
+    /// The same with a write-intent bitmap.
+    StartMarked,
+    /// It starts after a power cut amid an update of the records, and finishes that.
+    StartUpdate,
     /// A drive is failed under writes: the record changes.
     Metadata,
     /// The same with a spare, which takes the drive's place.
@@ -36,14 +46,19 @@ pub enum Kind {
 }
 
 /// All of them, in the order of reports.
-pub const KINDS: [Kind; 11] = [
+pub const KINDS: [Kind; 16] = [
     Kind::FullRow,
     Kind::Partial,
     Kind::Durable,
     Kind::Zeroes,
+    Kind::Marked,
     Kind::Degraded,
     Kind::Rebuild,
+    Kind::Attach,
     Kind::Start,
+    Kind::StartDegraded,
+    Kind::StartMarked,
+    Kind::StartUpdate,
     Kind::Metadata,
     Kind::SpareActivation,
     Kind::Create,
@@ -62,9 +77,14 @@ impl Kind {
             Kind::Partial => "partial",
             Kind::Durable => "durable",
             Kind::Zeroes => "zeroes",
+            Kind::Marked => "bitmap",
             Kind::Degraded => "degraded",
             Kind::Rebuild => "rebuild",
+            Kind::Attach => "attach",
             Kind::Start => "start",
+            Kind::StartDegraded => "start-degraded",
+            Kind::StartMarked => "start-bitmap",
+            Kind::StartUpdate => "start-update",
             Kind::Metadata => "metadata",
             Kind::SpareActivation => "spare",
             Kind::Create => "create",
@@ -73,10 +93,19 @@ impl Kind {
     }
 
     fn needs_redundancy(self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Kind::Degraded | Kind::Rebuild | Kind::Start | Kind::Metadata | Kind::SpareActivation
-        ) || self == Kind::CleanAndDirty
+            Kind::FullRow | Kind::Partial | Kind::Durable | Kind::Zeroes | Kind::Create
+        )
+    }
+
+    fn is_marked(self) -> bool {
+        matches!(self, Kind::Marked | Kind::StartMarked)
+    }
+
+    /// Whether a member is lost before the scene.
+    fn is_degraded(self) -> bool {
+        matches!(self, Kind::Degraded | Kind::Attach | Kind::StartDegraded)
     }
 }
 
@@ -96,8 +125,15 @@ const OLD_AT: u64 = 5 * MS;
 const FAIL_AT: u64 = 150 * MS;
 /// When the scene begins.
 const SCENE_AT: u64 = 400 * MS;
+/// When a scene about a bitmap begins: the bits of the old data have been cleared.
+const MARKED_SCENE_AT: u64 = 2_000 * MS;
+/// How long it takes until the bits are cleared again: they are looked after now and then, and go at the second look.
+const MARKED_WINDOW: u64 = 1_000 * MS;
 /// How long an array rests until it is clean.
 const CLEAN_AFTER: u64 = 40 * MS;
+
+/// How often bits of bitmaps are cleared, in scenes about that.
+const CLEAR_REGIONS_EVERY: u64 = 8 * MS;
 
 /// A scene. See the module's prose.
 pub struct Scene {
@@ -107,7 +143,7 @@ pub struct Scene {
     pub kind: Kind,
     /// The array and what happens.
     pub history: History,
-    /// The part that is looked at, in nanoseconds; of [`Kind::Start`], the beginning is where the power goes.
+    /// The part that is looked at, in nanoseconds; of starts, where the power goes before.
     pub window: Range<u64>,
 }
 
@@ -118,7 +154,12 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
         return None;
     }
     let mut author = Author::new(level, kind);
-    let (row, now) = (author.row_bytes(), SCENE_AT);
+    let now = if kind.is_marked() {
+        MARKED_SCENE_AT
+    } else {
+        SCENE_AT
+    };
+    let row = author.row_bytes();
     let mut window = now..now + 20 * MS;
     match kind {
         Kind::FullRow => author.write(now, 0, row),
@@ -137,10 +178,25 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
             );
             author.write(now + 20_000, row, 4 * KIB);
         }
-        Kind::Start => {
+        Kind::Marked => {
+            author.parts(now);
+            window.end = now + MARKED_WINDOW;
+        }
+        Kind::Attach => {
+            author.act(now, Act::Order(Order::AddSpare));
+            author.write(now + 200_000, 4 * KIB, 4 * KIB);
+            author.write(now + 2 * MS, CHUNK, 8 * KIB);
+            author.flush(now + 3 * MS);
+        }
+        Kind::Start | Kind::StartDegraded | Kind::StartMarked => {
             author.parts(now);
             // Amid the writes.
-            window = now + 230_000..now + 230_000;
+            window = now + 60_000..now + 400_000;
+        }
+        Kind::StartUpdate => {
+            author.write(now, 4 * KIB, 4 * KIB);
+            // Amid the dirty mark, one half of the members after the other.
+            window = now + 10_000..now + 150_000;
         }
         Kind::Metadata | Kind::SpareActivation => {
             author.write(now, 4 * KIB, 4 * KIB);
@@ -185,26 +241,25 @@ impl Author {
         };
         let spares = u8::from(matches!(kind, Kind::Rebuild | Kind::SpareActivation));
         let topology = Topology {
-            members,
             volumes: vec![VolumeShape {
                 level,
                 chunk_bytes: CHUNK as u32,
                 component_bytes,
                 born_in_sync: true,
-                logged: level == Level::Raid5,
-                marked: false,
+                logged: level == Level::Raid5 && !kind.is_marked(),
+                marked: kind.is_marked(),
             }],
-            shards: 1,
             volatile: vec![true; usize::from(members + spares)],
-            left_over: false,
             spares,
-            deadline_ns: 1_000 * MS,
             clean_after_ns: CLEAN_AFTER,
-            clear_regions_every_ns: 5_000_000_000,
-            rate_bytes_per_s: 0,
+            clear_regions_every_ns: if kind.is_marked() {
+                CLEAR_REGIONS_EVERY
+            } else {
+                5_000 * MS
+            },
             latency_ns: 20_000,
             spread_ns: 30_000,
-            lag_ns: 0,
+            ..Topology::plain(members, Vec::new())
         };
         let mut author = Author {
             history: History {
@@ -220,7 +275,7 @@ impl Author {
             }
             author.flush(OLD_AT + 50 * MS);
         }
-        if kind == Kind::Degraded {
+        if kind.is_degraded() {
             author.act(FAIL_AT, Act::Order(Order::Fail(1)));
         }
         author

@@ -2,6 +2,8 @@
 //! power cut could leave on it can be made.
 
 use crate::drive::store::Store;
+use crate::oracle::pattern::fingerprint;
+use crate::random::mix;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -21,12 +23,21 @@ pub struct Write {
     pub bytes: Rc<[u8]>,
     /// From when on no power cut can undo it.
     pub safe_at: Option<u64>,
+    /// See [`name`].
+    pub name: u64,
+}
+
+/// Names a write of these bytes to this place. The names of all writes that a drive holds, added up, name its state.
+#[must_use]
+pub fn name(offset_bytes: u64, bytes: &[u8]) -> u64 {
+    mix(fingerprint(bytes) ^ mix(offset_bytes))
 }
 
 /// See the module's prose.
 pub struct Tape {
     clock: Clock,
     base: Store,
+    base_name: u64,
     writes: Vec<Write>,
 }
 
@@ -37,6 +48,7 @@ impl Tape {
         Tape {
             clock,
             base,
+            base_name: 0,
             writes: Vec::new(),
         }
     }
@@ -55,6 +67,7 @@ impl Tape {
             offset_bytes,
             bytes: bytes.into(),
             safe_at: safe.then_some(at),
+            name: name(offset_bytes, bytes),
         });
     }
 
@@ -73,7 +86,11 @@ impl Tape {
         let unsafe_from = self.writes.iter().position(|write| write.safe_at.is_none());
         let safe = unsafe_from.unwrap_or(self.writes.len());
         for write in self.writes.drain(..safe) {
+            if self.base.holds(write.offset_bytes, &write.bytes) {
+                continue;
+            }
             self.base.write(write.offset_bytes, &write.bytes);
+            self.base_name = self.base_name.wrapping_add(write.name);
         }
     }
 
@@ -81,6 +98,18 @@ impl Tape {
     #[must_use]
     pub fn base(&self) -> &Store {
         &self.base
+    }
+
+    /// The names of the writes that have made [`Tape::base`] what it is, added up.
+    #[must_use]
+    pub fn base_name(&self) -> u64 {
+        self.base_name
+    }
+
+    /// What counts for all tapes.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The writes carried out by the time `until`, oldest first.

@@ -4,6 +4,7 @@ const FEW: Limits = Limits {
     every_up_to: 2,
     drawn: 4,
     torn: 1,
+    starts: 1,
 };
 
 fn outcome(level: Level, kind: Kind) -> Outcome {

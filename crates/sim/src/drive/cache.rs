@@ -7,6 +7,7 @@
 use super::store::{PAGE_BYTES, Page, SECTOR_BYTES, Store, pieces};
 use crate::random::Stream;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const PAGE_SECTORS: u64 = PAGE_BYTES / SECTOR_BYTES;
 
@@ -14,7 +15,7 @@ const PAGE_SECTORS: u64 = PAGE_BYTES / SECTOR_BYTES;
 struct Before {
     number: u64,
     sectors: u8,
-    bytes: Box<Page>,
+    bytes: Option<Rc<Page>>,
 }
 
 /// What becomes of a volatile cache at a power cut.
@@ -43,7 +44,7 @@ impl Cache {
             let before = Before {
                 number: self.number,
                 sectors: sectors(within, range.len()),
-                bytes: store.page(page),
+                bytes: store.shared(page),
             };
             self.pages.entry(page).or_default().push(before);
         }
@@ -98,12 +99,13 @@ impl Cache {
                 if let Some(state) = states.get(kept as usize) {
                     let range =
                         (sector * SECTOR_BYTES) as usize..((sector + 1) * SECTOR_BYTES) as usize;
-                    let held = &mut store.page_mut(page)[range.clone()];
-                    if *held != state.bytes[range.clone()] {
+                    let before = &store.bytes_of(page, state.bytes.as_ref())[range.clone()];
+                    let held = &mut store.page_mut(page)[range];
+                    if held != before {
                         let first = page as u64 * PAGE_BYTES + sector * SECTOR_BYTES;
                         undone.push((first, state.number));
                     }
-                    held.copy_from_slice(&state.bytes[range]);
+                    held.copy_from_slice(before);
                 }
             }
         }

@@ -41,10 +41,16 @@ impl Store {
         bytes
     }
 
-    /// A page, to be looked at.
+    /// What a page holds now, without copying it: none if nobody has written there.
     #[must_use]
-    pub fn page(&self, page: usize) -> Box<Page> {
-        match &self.pages[page] {
+    pub fn shared(&self, page: usize) -> Option<Rc<Page>> {
+        self.pages[page].clone()
+    }
+
+    /// The bytes of what [`Store::shared`] gave for a page.
+    #[must_use]
+    pub fn bytes_of(&self, page: usize, shared: Option<&Rc<Page>>) -> Box<Page> {
+        match shared {
             Some(bytes) => Box::new(**bytes),
             None => Store::fresh(self.left_over, page),
         }
@@ -72,10 +78,30 @@ impl Store {
         }
     }
 
+    /// Whether just these bytes lie from `offset_bytes` on.
+    #[must_use]
+    pub fn holds(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
+        pieces(offset_bytes, bytes.len()).all(|(page, within, range)| {
+            let wanted = &bytes[range];
+            let held = within..within + wanted.len();
+            match (&self.pages[page], self.left_over) {
+                (Some(page), _) => page[held] == *wanted,
+                (None, None) => [0; PAGE_BYTES as usize][held] == *wanted,
+                (None, key) => Store::fresh(key, page)[held] == *wanted,
+            }
+        })
+    }
+
     /// Replaces what lies from `offset_bytes` on.
     pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
         for (page, within, range) in pieces(offset_bytes, bytes.len()) {
             let length = range.len();
+            if let Ok(whole) = <&Page>::try_from(&bytes[range.clone()]) {
+                // Nothing of what lies there is needed, and zeros need no memory on a fresh drive.
+                let is_fresh = self.left_over.is_none() && whole == &[0; PAGE_BYTES as usize];
+                self.pages[page] = (!is_fresh).then(|| Rc::new(*whole));
+                continue;
+            }
             self.page_mut(page)[within..within + length].copy_from_slice(&bytes[range]);
         }
     }
@@ -112,9 +138,14 @@ mod tests {
             assert_eq!(model.iter().all(|&byte| byte == 0), left_over.is_none());
             store.write(4000, &[7; 5000]);
             model[4000..9000].fill(7);
+            store.write(PAGE_BYTES, &[0; 3 * PAGE_BYTES as usize]);
+            model[4096..4 * 4096].fill(0);
             let mut got = vec![1; model.len()];
             store.read(0, &mut got);
             assert!(got == model);
+            assert!(store.holds(4000, &model[4000..20000]));
+            model[4000] ^= 1;
+            assert!(!store.holds(3500, &model[3500..4500]));
         }
     }
 }

@@ -228,6 +228,16 @@ impl Machine {
         &mut self.drives[self.bays[member.0 as usize]]
     }
 
+    /// The drive in a bay begins to keep what is written, if the first one does.
+    pub fn record_like_others(&mut self, bay: usize) {
+        let tape = self.drives.first().and_then(|drive| drive.tape.as_ref());
+        if let Some(clock) = tape.map(|tape| tape.clock().clone())
+            && self.drives[bay].tape.is_none()
+        {
+            self.drives[bay].record(&clock);
+        }
+    }
+
     /// Memory of the process.
     #[must_use]
     pub fn memory(&self, at: Buffer, length_bytes: usize) -> &[u8] {

@@ -43,7 +43,19 @@ pub(crate) fn moments(
         if run.now_ns() > window.end {
             return Ok(());
         }
+        let before = clock.get();
         run.happen(happening)?;
+        if run.now_ns() >= window.start {
+            // What is done at once, as when a drive is prepared, has instants too.
+            for until in before + 1..clock.get() {
+                let on_their_way = run.machine.borrow().writes_on_their_way();
+                look(Moment {
+                    cut: Cut::new(&run.machine.borrow().drives, until, on_their_way),
+                    oracles: run.oracles.clone(),
+                    answered: run.counts.requests,
+                })?;
+            }
+        }
         let mut machine = run.machine.borrow_mut();
         let tapes = machine.drives.iter_mut();
         tapes.for_each(|drive| {

@@ -26,7 +26,7 @@ pub(super) struct CutsArgs {
     /// Only this operation.
     #[arg(long, value_parser = operations())]
     operation: Option<Kind>,
-    /// Fewer states: up to 4 open writes all, above that 16, instead of 12 and 4,096.
+    /// Fewer states: up to 4 open writes all, above that 10, instead of 12 and 4,096.
     #[arg(long)]
     quick: bool,
     /// Threads; as many as the machine has cores unless given. The result does not depend on it.
