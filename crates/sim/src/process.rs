@@ -42,6 +42,9 @@ pub struct StartWith {
     pub engine: Options,
     /// Sector size of all drives.
     pub sector: SectorSize,
+    /// Scratch memory of each shard, in multiples of the least that the engine can do with: then one parity plan runs
+    /// at a time.
+    pub scratch_times: u64,
 }
 
 /// See the module's prose.
@@ -72,7 +75,8 @@ impl Process {
         let container = assemble(probed, with.accept, false)?;
         let bays = container.members.iter().map(|member| member.bay);
         let bays: Vec<usize> = bays.collect();
-        let scratch_bytes = Setup::scratch_bytes_min(&container.record.volumes);
+        let scratch_bytes =
+            with.scratch_times * Setup::scratch_bytes_min(&container.record.volumes);
         let scratch_from = u64::from(BAND_BYTES_MAX);
         let payload_from = scratch_from + scratch_bytes * u64::from(with.shards);
         let memory_bytes = payload_from as usize + SLOTS * REQUEST_BYTES_MAX as usize;

@@ -35,3 +35,65 @@ impl Timing for RandomLatency {
         now_ns + self.base_ns + spread + moved * self.per_page_ns
     }
 }
+
+/// A drive that serves a fixed number of commands at once, each in a time that depends on what it is alone; the
+/// others wait for a unit to be free, in the order in which they came.
+#[derive(Clone, Debug)]
+pub struct ParallelUnits {
+    /// Time of a read without its pages.
+    pub read_ns: u64,
+    /// Time of anything else, likewise.
+    pub write_ns: u64,
+    /// Addition for each 4 KiB moved.
+    pub per_page_ns: u64,
+    /// By unit: when it is free.
+    free_at_ns: Vec<u64>,
+}
+
+impl ParallelUnits {
+    /// A drive with so many units, all of them free.
+    ///
+    /// # Panics
+    /// There are none.
+    #[must_use]
+    pub fn new(units: usize, read_ns: u64, write_ns: u64, per_page_ns: u64) -> ParallelUnits {
+        assert!(units > 0, "a drive without units serves nothing");
+        ParallelUnits {
+            read_ns,
+            write_ns,
+            per_page_ns,
+            free_at_ns: vec![0; units],
+        }
+    }
+}
+
+impl Timing for ParallelUnits {
+    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64 {
+        let pages = length_bytes.div_ceil(4096);
+        let service_ns = match kind {
+            StepKind::Read => self.read_ns + pages * self.per_page_ns,
+            StepKind::Write { .. } => self.write_ns + pages * self.per_page_ns,
+            _ => self.write_ns,
+        };
+        let first = self.free_at_ns.iter_mut().min();
+        let first = first.expect("there are units");
+        *first = now_ns.max(*first) + service_ns;
+        *first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_wait_for_a_unit() {
+        let mut drive = ParallelUnits::new(2, 100, 20, 10);
+        assert_eq!(drive.finish_ns(0, StepKind::Read, 4096), 110);
+        assert_eq!(drive.finish_ns(0, StepKind::Write { fua: true }, 8192), 40);
+        // One unit is free again at 40, the other at 110.
+        assert_eq!(drive.finish_ns(5, StepKind::Flush, 0), 60);
+        assert_eq!(drive.finish_ns(5, StepKind::Read, 512), 170);
+        assert_eq!(drive.finish_ns(500, StepKind::Read, 512), 610);
+    }
+}

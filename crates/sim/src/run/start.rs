@@ -41,6 +41,7 @@ impl Run<'_> {
                 ..Options::default()
             },
             sector: SECTOR,
+            scratch_times: 1,
         };
         self.counts.lives += 1;
         // A drive that fails now and then stops the start, and somebody starts it again.
