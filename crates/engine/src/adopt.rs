@@ -2,7 +2,7 @@
 
 use crate::background::JobRunner;
 use crate::control::message::Message;
-use crate::control::record::{ContainerView, JobView};
+use crate::control::record::{ContainerView, JobKind, JobView};
 use crate::inflight::Work;
 use crate::layout::Level;
 use crate::request::{Failure, Operation};
@@ -93,7 +93,12 @@ impl Engine {
         let volume = &mut self.volumes[at];
         match (&mut volume.job, job) {
             (Some(runner), Some(view)) if runner.view.id == view.id => runner.update(view),
-            (_, Some(view)) => volume.job = Some(JobRunner::new(view, volume.bands())),
+            (_, Some(view)) => {
+                volume.job = Some(JobRunner::new(view, volume.bands()));
+                if let JobKind::Rebuild(slot) = view.kind {
+                    self.empty_log(at, slot);
+                }
+            }
             (_, None) => volume.job = None,
         }
     }

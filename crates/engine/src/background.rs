@@ -167,6 +167,11 @@ impl Engine {
         } else {
             DEPTH_IDLE
         };
+        if let Some(JobKind::Rebuild(slot)) = self.volumes[at].job.as_ref().map(|job| job.view.kind)
+            && self.is_log_to_be_emptied(at, slot)
+        {
+            return;
+        }
         loop {
             let plans_available = self.plans_available();
             let volume = &mut self.volumes[at];

@@ -34,10 +34,12 @@ const LOG_FULL: MemberError = MemberError {
 };
 
 impl Engine {
-    /// Works out which members need a second look: failed ones, and those with recorded ranges.
+    /// Works out which members need a second look: failed ones, those with recorded ranges, and those that are
+    /// being filled.
     #[cold]
     pub(crate) fn watch_members(&mut self) {
-        self.watched = MemberSet(self.failed.0 | self.view.bad_blocks.members().0);
+        let recorded = self.view.bad_blocks.members();
+        self.watched = MemberSet(self.failed.0 | recorded.0 | self.being_filled().0);
     }
 
     /// The drive of a step of a member that is watched, if it is to be asked. If not, the step has been told
@@ -49,10 +51,13 @@ impl Engine {
         at: usize,
         member: Option<MemberId>,
     ) -> Option<MemberId> {
-        let running = &mut self.running[index];
-        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
-        let is_read = step.kind == StepKind::Read;
+        let step = self.running[index].plan.steps()[at];
         let live = member.filter(|&member| !self.failed.has(member));
+        let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
+        let live = live.filter(|_| !is_exchanged);
+        let running = &mut self.running[index];
+        let state = &mut running.states[at];
+        let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
             let bad_blocks = &self.view.bad_blocks;
             is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
@@ -65,7 +70,7 @@ impl Engine {
         if live.is_none() {
             // The slot's drive failed after the plan was made.
             state.progress = Progress::Missed;
-            if let Some(member) = member {
+            if let Some(member) = member.filter(|_| !is_exchanged) {
                 running.missed.insert(member);
             }
         }

@@ -75,6 +75,7 @@ pub mod claims;
 pub mod control;
 mod dispatch;
 pub mod event;
+mod exchanged;
 mod failing;
 mod hold;
 mod inflight;

@@ -19,6 +19,7 @@
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
 mod answers;
+mod exchanged;
 mod unrecorded;
 
 use crate::control::record::LogArea;
@@ -102,6 +103,8 @@ pub(crate) struct SlotLog {
     retries: u8,
     /// The drive in service did not take the unit.
     missed: bool,
+    /// A drive that is to be filled has come to the slot, and may carry a unit from an earlier time.
+    to_empty: bool,
 }
 
 /// Memory of a log: a header and all partial parities of a unit, a power of two because scratch is given
@@ -131,6 +134,7 @@ impl SlotLog {
             generation: 0,
             retries: 0,
             missed: false,
+            to_empty: false,
         }
     }
 
@@ -223,6 +227,13 @@ impl Engine {
                 .for_each(|member| running.missed.insert(member));
             return !volume.is_lost();
         }
+        let is_watched = member.is_some_and(|member| self.watched.has(member));
+        if is_watched && self.is_exchanged(index, slot) {
+            self.running[index].states[at].progress = Progress::Missed;
+            return true;
+        }
+        let volume = &self.volumes[self.running[index].volume as usize];
+        let running = &mut self.running[index];
         running.states[at].progress = Progress::Outstanding;
         running.outstanding += 1;
         if running.log == NONE {
@@ -243,9 +254,15 @@ impl Engine {
             if self.logs[index].stage == Stage::ToFlush {
                 self.flush_log(index);
             }
+            if self.logs[index].stage == Stage::Idle && !self.logs[index].waiting.is_empty() {
+                self.pass_exchanged(index);
+            }
             let log = &self.logs[index];
-            if log.stage == Stage::Idle && !log.waiting.is_empty() {
+            if log.stage == Stage::Idle && (log.to_empty || !log.waiting.is_empty()) {
                 self.write_unit(index);
+            }
+            if self.logs[index].stage == Stage::Kept {
+                self.forget_emptying(index);
             }
             while self.logs[index].stage == Stage::Kept
                 && let Some(plan) = self.logs[index].waiting.pop_front()
@@ -257,11 +274,13 @@ impl Engine {
     }
 
     fn write_unit(&mut self, index: usize) {
+        let is_empty = self.logs[index].to_empty;
+        self.forget_emptying(index);
         let log = &mut self.logs[index];
         log.unit.entries.clear();
         log.plans.clear();
         log.unit_bytes = LOG_HEADER_BYTES;
-        while let Some(&plan) = log.waiting.front() {
+        while let Some(&plan) = log.waiting.front().filter(|_| !is_empty) {
             if !log.add(plan, &self.running[plan].plan) {
                 break;
             }

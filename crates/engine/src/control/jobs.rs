@@ -374,7 +374,7 @@ impl Controller {
         if job.view.done_band >= job.bands {
             self.jobs.ending = true;
             let id = job.view.id;
-            let members = self.written_by(at);
+            let members = self.flushed_for(at);
             let members = MemberSet(members.0 * u128::from(!planted(Bug::RebuildNotFlushed)));
             return self.flush(members, FlushPurpose::JobEnd(id));
         }
@@ -400,7 +400,7 @@ impl Controller {
         };
         let id = job.view.id;
         self.jobs.flushed_bytes = job.view.done_band * job.window_bytes;
-        let members = self.written_by(at);
+        let members = self.flushed_for(at);
         let members = MemberSet(members.0 * u128::from(!planted(Bug::CheckpointBeforeFlush)));
         self.flush(members, FlushPurpose::Checkpoint(id));
     }
@@ -438,9 +438,14 @@ impl Controller {
         self.view_changed();
     }
 
-    /// The drives that a job writes to: they are flushed before its progress counts.
-    fn written_by(&self, at: usize) -> MemberSet {
+    /// The drives that are flushed before a job's progress counts: those that it writes to, and where nothing but
+    /// a log says what a crash puts in doubt, those that it reads as well. What the new drive was given fits what
+    /// they hold in their caches.
+    fn flushed_for(&self, at: usize) -> MemberSet {
         match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(_)) if self.record.volumes[at].is_logged() => {
+                self.record.active()
+            }
             Some(JobKind::Rebuild(Slot(slot))) => self.record.volumes[at].slots[slot as usize]
                 .member
                 .into_iter()

@@ -2,7 +2,9 @@
 
 use super::Controller;
 use super::marks::Filling;
-use super::record::{JobKind, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord};
+use super::record::{
+    JobKind, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
+};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::METADATA_RESERVE_BYTES;
@@ -48,11 +50,24 @@ impl Controller {
         Some(Slot(empty as u8))
     }
 
-    /// The live drive in a slot that has none that is current.
+    /// The live drive in a slot that has none that is current: its own, or the one that another volume has there.
+    /// Volumes of a container span the same drives in the same slots, but the record on the drives names a new
+    /// one in each when its rebuild begins.
     pub(super) fn drive_in(&self, at: usize, slot: Slot) -> Option<MemberId> {
-        self.record.volumes[at].slots[slot.0 as usize]
-            .member
-            .filter(|&member| !self.failed.has(member))
+        let is_live = |drive: &MemberId| !self.failed.has(*drive);
+        let is_active =
+            |drive: &MemberId| self.record.members[drive.0 as usize].state == MemberState::Active;
+        let in_slot = |volume: &VolumeRecord| {
+            let drive = volume.slots.get(slot.0 as usize)?.member;
+            drive.filter(is_live)
+        };
+        let volumes = &self.record.volumes;
+        let of_others = || {
+            volumes
+                .iter()
+                .find_map(|other| in_slot(other).filter(is_active))
+        };
+        in_slot(&volumes[at]).or_else(of_others)
     }
 
     /// The smallest spare that can hold what any drive of the container holds.

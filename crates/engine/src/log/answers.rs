@@ -112,7 +112,10 @@ impl Engine {
             self.logs[index].plans = plans;
             return;
         }
-        log.stage = Stage::Open(plans.len());
+        log.stage = match plans.len() {
+            0 => Stage::Idle,
+            plans => Stage::Open(plans),
+        };
         for &plan in &plans {
             let running = &mut self.running[plan];
             let mut answered = 0;

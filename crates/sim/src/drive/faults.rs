@@ -41,6 +41,9 @@ pub const AGAIN: i32 = 11;
 /// EIO: the drive cannot read or write this place.
 pub const MEDIA: i32 = 5;
 
+/// What a command takes at most, its wait for others included, on a drive that is not slow.
+pub const SLOWED_MAX_NS: u64 = 30_000_000;
+
 /// The faults of one drive.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
@@ -101,6 +104,14 @@ impl Faults {
     #[must_use]
     pub fn hung_until_ns(&self, now_ns: u64) -> Option<u64> {
         (self.hung_until_ns > now_ns && !self.gone).then_some(self.hung_until_ns)
+    }
+
+    /// When all commands that it has taken so far have been answered, however slow it is.
+    #[must_use]
+    pub fn answers_by_ns(&self) -> u64 {
+        let (factor, until_ns) = self.slow;
+        self.hung_until_ns
+            .max(until_ns + factor * SLOWED_MAX_NS * u64::from(until_ns > 0))
     }
 
     /// The end of a command that would end at `finish_ns`, for a drive that is slow now.

@@ -149,7 +149,7 @@ impl Run<'_> {
             Fault::Slow(bay, factor, for_ns) => {
                 let until_ns = now_ns + for_ns;
                 machine.drives[bay].faults.slow_down(factor, until_ns);
-                (bay, until_ns + factor * 30_000_000)
+                (bay, until_ns + factor * crate::drive::faults::SLOWED_MAX_NS)
             }
             Fault::DropOut(bay) => {
                 machine.drives[bay].faults.gone = true;

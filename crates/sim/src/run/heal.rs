@@ -18,6 +18,7 @@ const LOOK_EVERY_NS: u64 = 20_000_000;
 
 impl Run<'_> {
     pub(super) fn heal(&mut self) -> Result<(), Failure> {
+        self.outlast_hangs()?;
         let mut machine = self.machine.borrow_mut();
         machine.tripwire = None;
         machine.drives.iter_mut().for_each(|drive| {
@@ -39,6 +40,22 @@ impl Run<'_> {
         self.restart(Ending::Process, Outage::Stop, &[Meddling::Return])?;
         self.read_everything()?;
         self.stop_for_good()
+    }
+
+    /// Commands that a drive holds longer than the array waits cost it its place. That is a fault, and faults are
+    /// over before anybody asks whether the array is whole.
+    fn outlast_hangs(&mut self) -> Result<(), Failure> {
+        self.machine.borrow_mut().tripwire = None;
+        let now_ns = self.now_ns();
+        let end_ns = {
+            let drives = &self.machine.borrow().drives;
+            let ends = drives.iter().map(|drive| drive.faults.answers_by_ns());
+            ends.max().unwrap_or(0)
+        };
+        if end_ns <= now_ns {
+            return Ok(());
+        }
+        self.pass(end_ns - now_ns, end_ns)
     }
 
     /// After faults beyond the budget: whatever can be read is right, before and after a restart with

@@ -76,12 +76,17 @@ fn half(copies: &[RecordCopy<'_>], like: &RecordCopy<'_>) -> Half {
 }
 
 /// The copy that is the truth: of the highest generation, unless a copy at most one generation
-/// behind marks its drive failed.
+/// behind marks its drive failed. Of several it is one whose drive nobody calls failed: a drive that comes
+/// back has the record that takes it back before all those have it that called it failed.
 pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refusal> {
     let highest = copies.iter().map(|copy| copy.mpb.generation).max();
-    let mut winner = *copies
-        .iter()
-        .find(|copy| Some(copy.mpb.generation) == highest)
+    let is_highest = |copy: &&RecordCopy<'_>| Some(copy.mpb.generation) == highest;
+    let is_accused = |copy: &&RecordCopy<'_>| copies.iter().any(|other| other.marks_failed(copy));
+    let mut candidates = copies.iter().filter(is_highest);
+    let mut winner = *candidates
+        .clone()
+        .find(|copy| !is_accused(copy))
+        .or_else(|| candidates.next())
         .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
     for _ in 0..=copies.len() {
         let accuser = copies

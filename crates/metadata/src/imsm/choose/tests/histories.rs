@@ -343,3 +343,34 @@ fn different_records_of_one_generation_are_refused() {
         Err(Refusal::DifferentContent { .. })
     ));
 }
+
+/// A drive that was marked failed is being taken back, and only some have been told when the power goes.
+#[test]
+fn a_drive_that_is_taken_back_is_no_contradiction() {
+    let mpb = golden::raid10();
+    let marked = next(&mpb, |mpb| mpb.mark_failed(0).unwrap());
+    let drive = NewDrive {
+        serial: mpb.disks[0].serial,
+        total_sectors: mpb.disks[0].total_sectors,
+    };
+    let taken_back = next(&marked, |mpb| {
+        let target = RebuildTarget::NewDrive {
+            drive,
+            family_salt: 7,
+        };
+        mpb.start_rebuild(0, 0, target).unwrap();
+    });
+    // It is told first, then one of the others after the other.
+    for told in 1..=4 {
+        let mut candidates = everywhere(&mpb);
+        for (at, candidate) in candidates.iter_mut().enumerate() {
+            record(candidate, if at < told { &taken_back } else { &marked });
+        }
+        let assembly = only(&candidates).unwrap();
+        let wanted = if told == 1 { &marked } else { &taken_back };
+        assert_eq!(assembly.mpb.volumes, wanted.volumes, "{told} told");
+        let is_here = |state: &&MemberState| matches!(state, MemberState::Present { .. });
+        let here = assembly.members.iter().filter(is_here).count();
+        assert_eq!(here, if told == 1 { 3 } else { 4 }, "{told} told");
+    }
+}
