@@ -1,8 +1,9 @@
 //! Flushes that the controller asks for: before a mark, a checkpoint or the end of a job may be recorded.
 
 use super::marks::Mark;
-use super::record::MemberSet;
+use super::record::{JobKind, MemberSet};
 use super::{Controller, Output};
+use crate::units::Slot;
 
 /// What a flush is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,32 @@ impl Controller {
             }
             FlushPurpose::Checkpoint(job) => self.checkpoint_flushed(job, complete),
             FlushPurpose::JobEnd(job) => self.job_end_flushed(job, complete),
+        }
+    }
+
+    /// The volume whose active job has this number. The job that asked for a flush may be over when the flush
+    /// is, and another one begun.
+    pub(super) fn still_active(&self, id: u32) -> Option<usize> {
+        let at = self.jobs.active?;
+        let job = self.jobs.jobs[at].as_ref()?;
+        (job.view.id == id).then_some(at)
+    }
+
+    /// The drives that are flushed before a job's progress counts: those that it writes to, and where nothing but
+    /// a log says what a crash puts in doubt, those that it reads as well. What the new drive was given fits what
+    /// they hold in their caches.
+    pub(super) fn flushed_for(&self, at: usize) -> MemberSet {
+        match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(_)) if self.record.volumes[at].is_logged() => {
+                self.record.active()
+            }
+            Some(JobKind::Rebuild(Slot(slot))) => self.record.volumes[at].slots[slot as usize]
+                .member
+                .into_iter()
+                .collect(),
+            Some(JobKind::Replace(_, to)) => [to].into_iter().collect(),
+            Some(JobKind::Check { repair: false }) | None => MemberSet::default(),
+            Some(JobKind::Sync | JobKind::Check { repair: true }) => self.record.active(),
         }
     }
 }

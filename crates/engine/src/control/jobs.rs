@@ -384,15 +384,6 @@ impl Controller {
         }
     }
 
-    /// The volume whose active job has this number. The job that asked for a flush may be over when the flush
-    /// is, and another one begun.
-    pub(super) fn still_active(&self, id: u32) -> Option<usize> {
-        let has_number = |job: &Option<Job>| job.as_ref().is_some_and(|job| job.view.id == id);
-        self.jobs
-            .active
-            .filter(|&at| has_number(&self.jobs.jobs[at]))
-    }
-
     /// Flushes what the job has written so far; only that much may be recorded afterwards.
     pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
         let Some(job) = &self.jobs.jobs[at] else {
@@ -436,24 +427,6 @@ impl Controller {
         let (volume, name) = (VolumeId(at as u8), job.name);
         self.event(Event::JobStarted { volume, job: name });
         self.view_changed();
-    }
-
-    /// The drives that are flushed before a job's progress counts: those that it writes to, and where nothing but
-    /// a log says what a crash puts in doubt, those that it reads as well. What the new drive was given fits what
-    /// they hold in their caches.
-    fn flushed_for(&self, at: usize) -> MemberSet {
-        match self.jobs.kind(at) {
-            Some(JobKind::Rebuild(_)) if self.record.volumes[at].is_logged() => {
-                self.record.active()
-            }
-            Some(JobKind::Rebuild(Slot(slot))) => self.record.volumes[at].slots[slot as usize]
-                .member
-                .into_iter()
-                .collect(),
-            Some(JobKind::Replace(_, to)) => [to].into_iter().collect(),
-            Some(JobKind::Check { repair: false }) | None => MemberSet::default(),
-            Some(JobKind::Sync | JobKind::Check { repair: true }) => self.record.active(),
-        }
     }
 
     pub(super) fn checkpoint_is_behind(&self, at: usize) -> bool {
