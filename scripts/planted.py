@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Plants bugs one by one and shows who finds each: histories of faults, or the tests of a crate.
+"""Plants bugs one by one and shows who finds each: the tests of a crate, and histories of faults.
 
 usage: scripts/planted.py [--quick] [--seeds N] [--most N] [--write FILE] [BUG...]
 
-The bugs are in crates/planted; one build serves all of them. First the histories: N seeds (240) with each
-bug, and if none of them fails, more until one does (--most, 2400). Bugs that no history finds are left to the
-tests of the engine, the metadata and the assembly, which run with the bug planted by an environment variable.
---write puts the table into a document, between its two marks. Without a bug everything has to pass, or nothing
-of this means anything.
+The bugs are in crates/planted; one build serves all of them. Each is planted, by an environment variable, under
+the tests of the engine, the metadata, the assembly and the fault world, until one of them fails; and in N
+histories of faults (240). A bug that no test and none of these finds has more histories until one does
+(--most, 2400). --write puts the table into a document, between its two marks. Without a bug everything has to
+pass, or nothing of this means anything.
 
---quick asks only for what the document's table says: the seed, or the test, that finds each bug. A seed that
-finds nothing any more (histories are drawn differently now) is looked for anew.
+--quick asks only the test that the document's table names for each bug, or where it names none, the seed; each
+of them without a bug too. If that finds nothing any more (a test has another name, histories are drawn
+differently), whoever does is looked for anew, in N histories at most.
 
 Prints the table; the last line is 'N passed, N failed'. Exit code 1 if a bug is found by nobody.
 """
@@ -21,14 +22,20 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "planted.md"
 MARKS = ("<!-- table: scripts/planted.py --write -->", "<!-- end of table -->")
 VARIABLE = "FULLSTRIPE_PLANTED_BUG"
 # A bug may make a test wait for ever; that is one way to notice it.
-TEST_SECONDS = 300
-TESTED = ["engine", "metadata", "assembly"]
+TEST_SECONDS = 120
+ENDLESS = "(hangs or dies)"
+TESTED = ["engine", "metadata", "assembly", "sim"]
+# Histories are asked by themselves.
+NOT_ASKED = ["sim/histories"]
+# Their tests take longest.
+ASKED_LAST = ["engine/log", "engine/limits"]
 
 
 def say(text):
@@ -47,64 +54,60 @@ def cargo(*arguments, capture=False):
     return done.stdout
 
 
-def build_histories():
-    cargo("build", "--profile", "planted", "-p", "sim", "--features", "planted", "--example", "planted")
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "planted" / "examples" / "planted"
-
-
-def build_tests():
-    """The test programs of the tested crates, by a name for people."""
+def build():
+    """The program that runs histories, and by a name for people those of the tests."""
     packages = [word for crate in TESTED for word in ("-p", crate)]
-    lines = cargo("test", "--profile", "planted", "--no-run", "--features", "planted/armed",
+    lines = cargo("test", "--profile", "planted", "--no-run", "--features", "sim/planted",
                   "--message-format", "json", *packages, capture=True)
-    programs = {}
+    histories, tests = None, {}
     for line in lines.splitlines():
         message = json.loads(line)
-        if message.get("executable") and message.get("profile", {}).get("test"):
+        if not message.get("executable"):
+            continue
+        target = message["target"]
+        if target["kind"] == ["example"]:
+            histories = message["executable"]
+        elif message["profile"]["test"]:
             crate = re.search(r"crates/(\w+)", message["manifest_path"]).group(1)
-            target = message["target"]["name"]
-            name = crate if target == crate else f"{crate}/{target}"
-            programs[name] = message["executable"]
-    return programs
+            name = crate if target["name"] == crate else f"{crate}/{target['name']}"
+            tests[name] = message["executable"]
+    asked = sorted(set(tests) - set(NOT_ASKED), key=lambda name: (name in ASKED_LAST, "/" in name, name))
+    return histories, {name: tests[name] for name in asked}
 
 
-def run_histories(program, first, end, how, bugs):
-    """By bug: seeds that failed, seeds run, the first that failed, and how it did."""
-    done = subprocess.run([program, str(first), str(end), how, *bugs], stdout=subprocess.PIPE,
+def run_histories(program, first, end, how, bug):
+    """Seeds that failed with a bug (or "-"), seeds run, the first that failed, and how it did."""
+    done = subprocess.run([program, str(first), str(end), how, bug], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True, check=True, cwd=ROOT)
-    found = {}
-    for line in done.stdout.splitlines():
-        bug, failed, run, seed, failure = line.split("\t")
-        found[bug] = (int(failed), int(run), seed, failure)
-    return found
+    _, failed, run, seed, failure = done.stdout.rstrip("\n").split("\t", 4)
+    return int(failed), int(run), seed, failure.split(":")[0]
 
 
-def run_tests(programs, bug, wanted=None):
-    """The tests that fail with a bug planted: of all programs, or one test of one program."""
-    failed = []
-    for name, program in programs.items():
-        arguments = []
-        if wanted:
-            target, _, test = wanted.partition("::")
-            if target != name:
-                continue
-            arguments = ["--exact", test]
-        package = ROOT / "crates" / name.split("/")[0]
-        environment = {**os.environ, VARIABLE: bug, "RUST_BACKTRACE": "0"}
+def run_program(name, program, bug, tests=()):
+    """The first test that fails in a program with a bug planted (or ""), of all or of some; None if none does."""
+    arguments = ["--exact", *tests] if tests else []
+    environment = {**os.environ, VARIABLE: bug, "RUST_BACKTRACE": "0"}
+    with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          errors="replace", env=environment, cwd=ROOT / "crates" / name.split("/")[0]) as running:
+        late = threading.Timer(TEST_SECONDS, running.kill)
+        late.start()
         try:
-            done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                  text=True, timeout=TEST_SECONDS, env=environment, cwd=package, check=False)
-            output, ended = done.stdout, done.returncode in (0, 101)
-        except subprocess.TimeoutExpired as late:
-            output, ended = (late.stdout or b"").decode(errors="replace"), False
-        failed += [f"{name}::{test}" for test in re.findall(r"^test (\S+)(?: - .*)? \.\.\. FAILED", output, re.M)]
-        if not ended:
-            failed.append(f"{name}::(does not end)")
-        if failed and bug:
-            # Who else would is not asked: one that finds it is enough.
-            break
-    return failed
+            for line in running.stdout:
+                # Who else would fail is not asked: one that finds it is enough.
+                if failed := re.match(r"test (\S+)(?: - .*)? \.\.\. FAILED", line):
+                    running.kill()
+                    return f"{name}::{failed.group(1)}"
+        finally:
+            late.cancel()
+    return None if running.returncode == 0 else f"{name}::{ENDLESS}"
+
+
+def find_test(programs, bug):
+    """The first test of all that fails with a bug planted."""
+    for name, program in programs.items():
+        if failed := run_program(name, program, bug):
+            return failed
+    return None
 
 
 def sentences():
@@ -123,62 +126,72 @@ def sentences():
 
 
 def recorded():
-    """By bug: who found it when the table was made."""
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (seed (\d+)|`([^`]+)`)[^|]* \|$", DOCUMENT.read_text(), re.M)
-    return {bug: (seed, test) for bug, _, seed, test in rows}
+    """By bug: the seed and the test that found it when the table was made; either may be empty."""
+    rows = re.findall(r"^\| `(\w+)` \|.*?\| \d+ of \d+ seeds(?: \((\d+):[^|]*)? \| (?:`([^`]+)`)?[^|]* \|$",
+                      DOCUMENT.read_text(), re.M)
+    return {bug: (seed, test) for bug, seed, test in rows}
 
 
-def quick(bugs, most):
-    histories, programs = build_histories(), build_tests()
+def refuse_broken(histories, programs, known):
+    """Ends the script if one who is said to find a bug does so without it."""
+    tests = {}
+    for _, test in known.values():
+        name, _, test = test.partition("::")
+        tests.setdefault(name, set()).add(test)
+    failed = [run_program(name, programs[name], "", sorted(tests[name])) for name in programs if name in tests]
+    for seed in {int(seed) for seed, test in known.values() if seed and not test}:
+        if run_histories(histories, seed, seed + 1, "all", "-")[0]:
+            failed.append(f"seed {seed}")
+    if any(failed):
+        sys.exit(f"error: without any bug: {', '.join(filter(None, failed))}")
+
+
+def quick(bugs, seeds):
+    histories, programs = build()
     known, rows, lost = recorded(), {}, []
+    refuse_broken(histories, programs, {bug: known[bug] for bug in bugs if bug in known})
     for bug in bugs:
         seed, test = known.get(bug, ("", ""))
-        if seed:
-            failed, run, first, how = run_histories(histories, int(seed), int(seed) + 1, "first", [bug])[bug]
-            if not failed:
-                failed, run, first, how = run_histories(histories, 0, most, "first", [bug])[bug]
+        name, _, test = test.partition("::")
+        tests = [] if test == ENDLESS else [test]
+        found = run_program(name, programs[name], bug, tests) if name in programs else None
+        if found:
+            rows[bug] = ("not asked", f"`{found}`")
+            continue
+        if seed and not test:
+            failed, _, first, how = run_histories(histories, int(seed), int(seed) + 1, "first", bug)
             if failed:
-                rows[bug] = (f"{failed} of {run} seeds", f"seed {first}: {how}")
+                rows[bug] = (f"1 of 1 seeds ({first}: {how})", "histories only")
                 continue
-        failed = run_tests(programs, bug, test or None)
-        if failed:
-            rows[bug] = ("", f"`{failed[0]}`")
-        else:
-            lost.append(bug)
+        say(f"{bug} is found no more by whom {DOCUMENT.name} names; looking for others")
+        add_row(bug, rows, lost, find_test(programs, bug), histories, 0 if name else seeds, seeds)
     return rows, lost
 
 
+def add_row(bug, rows, lost, test, histories, seeds, most):
+    """Runs histories with a bug, and puts it into the table or to those that nobody has found."""
+    failed, run, seed, how = run_histories(histories, 0, seeds, "all", bug) if seeds else (0, 0, "-", "-")
+    if not failed and not test:
+        failed, more, seed, how = run_histories(histories, seeds, most, "first", bug)
+        run += more
+    first = f" ({seed}: {how})" if failed else ""
+    finder = f"`{test}`" if test else "histories only" if failed else "**nobody**"
+    rows[bug] = (f"{failed} of {run} seeds{first}", finder)
+    say(f"{bug}: {rows[bug][0]}, {finder}")
+    if not failed and not test:
+        lost.append(bug)
+
+
 def whole(bugs, seeds, most):
-    histories, programs = build_histories(), None
-    rows, missed = {}, []
-    failed, run, seed, how = run_histories(histories, 0, seeds, "all", [])["-"] if not bugs else (0, 0, "-", "-")
+    histories, programs = build()
+    failed, run, seed, how = run_histories(histories, 0, seeds, "all", "-")
     if failed:
         sys.exit(f"error: {failed} of {run} seeds fail without any bug; the first is {seed}: {how}")
+    if broken := find_test(programs, ""):
+        sys.exit(f"error: a test fails without any bug: {broken}")
+    rows, lost = {}, []
     for bug in bugs:
-        failed, run, seed, how = run_histories(histories, 0, seeds, "all", [bug])[bug]
-        if not failed:
-            failed, more, seed, how = run_histories(histories, seeds, most, "first", [bug])[bug]
-            run += more
-        say(f"{bug}: {failed} of {run} seeds")
-        if failed:
-            rows[bug] = (f"{failed} of {run} seeds", f"seed {seed}: {how.split(':')[0]}")
-        else:
-            missed.append((bug, run))
-    if missed:
-        programs = build_tests()
-        broken = run_tests(programs, "")
-        if broken:
-            sys.exit(f"error: tests fail without any bug: {', '.join(broken)}")
-    lost = []
-    for bug, run in missed:
-        failed = run_tests(programs, bug)
-        say(f"{bug}: {', '.join(failed) or 'found by no test'}")
-        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        if failed:
-            rows[bug] = (f"0 of {run} seeds", f"`{failed[0]}`{more}")
-        else:
-            rows[bug] = (f"0 of {run} seeds", "**nobody**")
-            lost.append(bug)
+        add_row(bug, rows, lost, find_test(programs, bug), histories, seeds, most)
     return rows, lost
 
 
@@ -197,13 +210,15 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("bugs", nargs="*", metavar="BUG")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.write:
+        sys.exit("error: --quick asks too few to make a table of it; leave out --quick or --write")
     rules = sentences()
     unknown = [bug for bug in arguments.bugs if bug not in rules]
     if unknown:
         sys.exit(f"error: {unknown[0]} is no bug; crates/planted/src/lib.rs has the list")
     bugs = arguments.bugs or list(rules)
     if arguments.quick:
-        rows, lost = quick(bugs, arguments.most)
+        rows, lost = quick(bugs, arguments.seeds)
     else:
         rows, lost = whole(bugs, arguments.seeds, arguments.most)
     rows = {bug: rows[bug] for bug in rules if bug in rows}

@@ -4,8 +4,9 @@
 //! usage: planted FROM TO all|first [BUG...]
 //!
 //! Runs the seeds from FROM to TO, TO not included, in histories that an array has to survive: all of
-//! them, or until the first that fails. Without BUG all are planted, and before them none. Prints a line for
-//! each: its name, the seeds that failed, the seeds that were run, the first one that failed, and how.
+//! them, or until the first that fails. A BUG named - is none, and without BUG all are planted, and before them
+//! none. Prints a line for each: its name, the seeds that failed, the seeds that were run, the first one that
+//! failed, and how.
 
 use engine::layout::Level;
 use planted::{Bug, plant};
@@ -18,6 +19,9 @@ const LEVELS: [Level; 4] = [Level::Raid5, Level::Raid1, Level::Raid10, Level::Ra
 
 /// Seeds that are run before somebody looks whether one has failed.
 const BATCH: u64 = 24;
+
+/// The name of no bug.
+const NONE: &str = "-";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +38,10 @@ fn main() -> ExitCode {
         bugs.clear();
     }
     for name in names {
+        if name == NONE {
+            bugs.push(None);
+            continue;
+        }
         let Some(bug) = Bug::ALL.iter().find(|bug| bug.name() == name) else {
             eprintln!("there is no bug {name}");
             return usage();
@@ -45,7 +53,7 @@ fn main() -> ExitCode {
     for bug in bugs {
         plant(bug);
         let (failed, run, first) = look(from..to, how == "first");
-        let name = bug.map_or("-", Bug::name);
+        let name = bug.map_or(NONE, Bug::name);
         println!("{name}\t{failed}\t{run}\t{first}");
     }
     ExitCode::SUCCESS
@@ -61,7 +69,8 @@ fn look(seeds: std::ops::Range<u64>, until_first: bool) -> (usize, u64, String) 
     let (mut failed, mut run, mut first) = (0, 0, "-\t-".to_owned());
     let mut at = seeds.start;
     while at < seeds.end && !(until_first && failed > 0) {
-        let end = seeds.end.min(at + BATCH);
+        // A seed has the same level whatever others it is run with.
+        let end = seeds.end.min((at / BATCH + 1) * BATCH);
         let summary = batch(at..end);
         if let Some(failure) = summary.failures.first().filter(|_| failed == 0) {
             first = format!("{}\t{}", failure.seed, failure.failure);
