@@ -37,7 +37,7 @@ test-cuts: build ## the power goes at every instant of small operations; every s
 	@scripts/cuts.sh $(ARGS)
 
 test-planted: ## bugs planted one by one: somebody has to find each (ARGS=--quick asks who did before)
-	@scripts/planted.py $(ARGS)
+	@scripts/planted.sh $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)

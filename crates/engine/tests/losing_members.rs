@@ -113,6 +113,21 @@ fn a_flush_that_failed_is_not_tried_again() {
     assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
 }
 
+/// A drive that has said once that it could not flush may say of the same writes, asked again, that it has.
+#[test]
+fn one_flush_that_fails_costs_the_member() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        let shape = geometry(level, members, 16 << 10, 24);
+        let mut array = Array::new(record(shape, 0, None), 1, 5, quick());
+        array.write(0, 0, &[1; 4096]).unwrap();
+        array.shared.borrow_mut().disks[0].flushes_to_fail = 1;
+        assert_eq!(flush(&mut array), Ok(()));
+        let recorded = Event::FailureRecorded(MemberId(0));
+        assert!(array.has_event(|event| *event == recorded), "{level}");
+        assert_eq!(array.read(0, 0, 4096).unwrap(), [1; 4096]);
+    }
+}
+
 /// A rebuild gives up because of a block that it cannot read; what else it has in flight to the new drive
 /// must not keep its locks.
 #[test]

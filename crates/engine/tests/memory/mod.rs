@@ -52,6 +52,8 @@ pub struct Disk {
     pub gone: bool,
     /// Flushes answer EIO.
     pub flushes_fail: bool,
+    /// How many of the next flushes answer EIO.
+    pub flushes_to_fail: usize,
     /// Writes answer EIO.
     pub writes_fail: bool,
     /// Reads that touch these ranges answer EIO until they are written.
@@ -77,6 +79,7 @@ impl Disk {
             bytes: vec![0; size_bytes as usize],
             gone: false,
             flushes_fail: false,
+            flushes_to_fail: 0,
             writes_fail: false,
             bad: Vec::new(),
             busy: 0,
@@ -303,6 +306,10 @@ impl MemoryWorld {
                 disk.unflushed.push((from, from + length));
             }
             StepKind::Flush if disk.flushes_fail => return Err(MemberError::from_errno(5)),
+            StepKind::Flush if disk.flushes_to_fail > 0 => {
+                disk.flushes_to_fail -= 1;
+                return Err(MemberError::from_errno(5));
+            }
             StepKind::Flush => disk.unflushed.clear(),
             StepKind::Xor { .. } | StepKind::Compare | StepKind::Log { .. } => unreachable!(),
         }
