@@ -121,5 +121,27 @@ fn nothing_on_record_is_clean_while_a_write_is_under_way() {
         assert!(turns > 1000, "the write took {turns} turns only");
         assert_eq!(array.take_completion(tag), Some(Ok(())));
         array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+        // The stop has waited for that as well.
+        for disk in &array.shared.borrow().disks {
+            assert!(!disk.record.as_ref().unwrap().volumes[0].dirty);
+        }
+    }
+}
+
+#[test]
+fn clean_is_on_record_only_when_everything_is_flushed() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        let shape = geometry(level, members, 16 << 10, 24);
+        let mut array = Array::new(record(shape, 0, None), 1, 3, quick());
+        array.write(0, 0, &[1; 16 << 10]).unwrap();
+        let unflushed = |array: &Array| {
+            let shared = array.shared.borrow();
+            let has = |disk: &memory::Disk| !disk.unflushed.is_empty();
+            shared.disks.iter().any(has)
+        };
+        assert!(unflushed(&array), "{level}");
+        let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
+        array.run_until(|array| array.has_event(is_clean));
+        assert!(!unflushed(&array), "{level}");
     }
 }

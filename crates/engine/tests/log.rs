@@ -9,7 +9,7 @@ use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::{Buffer, MemberId, Slot, SlotSet};
+use engine::units::{MemberId, Slot, SlotSet};
 use memory::client::Client;
 use memory::crash::{bad_rows, content, replay};
 use memory::{Array, MIB, geometry, record};
@@ -298,7 +298,7 @@ fn a_volume_that_has_failed_writes_nothing_that_its_parity_does_not_know() {
 }
 
 #[test]
-fn zeroed_rows_can_be_cut_off_at_any_moment_like_any_others() {
+fn full_rows_and_zeroed_ones_can_be_cut_off_at_any_moment() {
     let shape = shapes()[1];
     let mut torn = 0;
     for turns in 0..60 {
@@ -307,14 +307,18 @@ fn zeroed_rows_can_be_cut_off_at_any_moment_like_any_others() {
         let half = shape.size_bytes / 2;
         let noise: Vec<u8> = (0..half).map(|_| random.next() as u8).collect();
         array.write(0, 0, &noise).unwrap();
-        // The newest unit of every log is about rows that are not zeroed.
+        // The newest unit of every log is about rows that are not written to again.
         array.write(0, half, &noise).unwrap();
-        let zeroes = Operation::WriteZeroes {
-            keep_allocated: turns % 2 == 0,
-            only_if_fast: false,
+        let operation = match turns % 3 {
+            0 => Operation::Write,
+            kind => Operation::WriteZeroes {
+                keep_allocated: kind == 1,
+                only_if_fast: false,
+            },
         };
         let length = shape.row_bytes() * 3;
-        array.submit(0, zeroes, 0, length as u32, Buffer(0));
+        let buffer = array.allocate(length);
+        array.submit(0, operation, 0, length as u32, buffer);
         for _ in 0..turns {
             array.turn();
         }

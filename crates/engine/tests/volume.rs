@@ -600,3 +600,22 @@ fn a_failed_volume_can_be_stopped() {
         }
     }
 }
+
+#[test]
+fn what_is_written_with_fua_is_durable_when_it_is_acknowledged() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        let shape = geometry(level, members, 16 << 10, 24);
+        // What one command per drive carries out, a piece of a row, and several rows.
+        for length in [4096, 40 << 10, 200 << 10] {
+            let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+            let buffer = array.allocate(length);
+            let operation = Operation::Write;
+            let tag = array.submit_to(0, VolumeId(0), operation, 0, length as u32, buffer, true);
+            assert_eq!(array.finish(tag), Ok(()));
+            for (drive, disk) in array.shared.borrow().disks.iter().enumerate() {
+                let unflushed = &disk.unflushed;
+                assert!(unflushed.is_empty(), "{level}, {length}, drive {drive}");
+            }
+        }
+    }
+}

@@ -176,6 +176,6 @@ impl Controller {
         let quiet = marks.busy == 0 && !establishes;
         let stays_dirty = volume.then_resync || volume.read_only;
         let may = !marks.failed && self.failures.is_empty() && !stays_dirty;
-        may && (self.stopping || quiet)
+        may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }
 }

@@ -289,7 +289,7 @@ impl MemoryWorld {
             {
                 return Err(MemberError::from_errno(5));
             }
-            StepKind::Write { .. } => {
+            StepKind::Write { fua } => {
                 let mut at = from as usize;
                 for segment in &pending.memory {
                     let (source, count) =
@@ -299,7 +299,9 @@ impl MemoryWorld {
                 }
                 assert_eq!(at as u64, from + length);
                 disk.bad.retain(|range| !overlaps(range));
-                disk.unflushed.push((from, from + length));
+                if !fua {
+                    disk.unflushed.push((from, from + length));
+                }
             }
             StepKind::Zero { .. } | StepKind::Discard => {
                 disk.bytes[from as usize..(from + length) as usize].fill(0);
