@@ -2,12 +2,14 @@
 
 mod memory;
 
+use engine::control::message::Command;
 use engine::control::record::{MemberState, SyncKind};
-use engine::event::Event;
+use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::limits::RETRIES_MAX;
 use engine::request::Operation;
 use engine::shard::Options;
+use engine::units::VolumeId;
 use memory::{Array, geometry, record};
 
 /// Submits `count` reads of 4 KiB from all over the volume at once; returns what they brought.
@@ -106,18 +108,34 @@ fn mirrors_that_may_differ_are_read_from_the_lowest_slot_only() {
 #[test]
 fn mirrors_whose_resync_waits_for_a_rebuild_are_read_from_the_lowest_slot_only() {
     let shape = geometry(Level::Raid10, 4, 64 << 10, 32);
-    let mut degraded = record(shape, 0, None);
+    let mut degraded = record(shape, 1, None);
     degraded.members[1].state = MemberState::Failed;
     let volume = &mut degraded.volumes[0];
     volume.slots[1].current = false;
     (volume.dirty, volume.then_resync) = (true, true);
-    let mut array = Array::new(degraded, 1, 3, Options::default());
+    let by_hand = Options {
+        auto_rebuild: false,
+        ..Options::default()
+    };
+    let mut array = Array::new(degraded, 1, 3, by_hand);
     for (drive, disk) in array.shared.borrow_mut().disks.iter_mut().enumerate() {
-        disk.bytes.fill([0xA0, 0, 0xA0, 0xB1][drive]);
+        disk.bytes.fill([0xA0, 0, 0xA0, 0xB1, 0][drive]);
     }
     let found = read_many(&mut array, 600);
     assert!(found.iter().all(|&byte| byte == 0xA0), "both were read");
     assert_eq!(reads_of(&array, 3), 0);
+    // After the rebuild it has its turn, and then the copies are the same.
+    array.command(Command::Rebuild(VolumeId(0))).unwrap();
+    let is_over = |event: &Event| {
+        let job = JobName::Resync;
+        matches!(event, Event::JobEnded { job: of, complete: true, .. } if *of == job)
+    };
+    array.run_until(|array| array.has_event(is_over));
+    let extent = shape.start_bytes as usize..(shape.start_bytes + shape.component_bytes) as usize;
+    for drive in [0, 2, 3, 4] {
+        let bytes = &array.shared.borrow().disks[drive].bytes[extent.clone()];
+        assert!(bytes.iter().all(|&byte| byte == 0xA0), "drive {drive}");
+    }
 }
 
 #[test]
