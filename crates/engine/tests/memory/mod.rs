@@ -20,7 +20,7 @@ use engine::plan::{Segment, StepKind};
 use engine::policy::MemberError;
 use engine::request::{Completion, Failure, Operation, Request};
 use engine::shard::{Engine, Options, Setup, Shard};
-use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+use engine::units::{Buffer, MemberId, Nanos, ShardId, Slot, VolumeId};
 use engine::world::{Input, Io, Token, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -154,6 +154,11 @@ impl Shared {
             self.disks[member.0 as usize].unflushed.iter().any(cleared)
         };
         ranges.iter().filter(is_early).count()
+    }
+
+    /// The ranges on members that the last unit of a slot's log is about.
+    pub fn last_logged(&self, slot: Slot) -> &[(u64, u64)] {
+        &self.logged[usize::from(slot.0)]
     }
 
     /// Checks that what the log's unit before was about is durable.
