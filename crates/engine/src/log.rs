@@ -347,9 +347,10 @@ impl Engine {
             running.missed.insert(member);
         }
         running.log = NONE;
-        running.write_nothing_more();
         running.outstanding -= answered;
-        if running.outstanding == 0 {
+        let is_over = running.outstanding == 0;
+        self.give_up_writing(plan);
+        if is_over {
             self.advance(plan);
         }
     }

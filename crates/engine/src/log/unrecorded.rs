@@ -36,9 +36,7 @@ impl Engine {
 
     #[cold]
     fn give_up_unrecorded(&mut self, index: u32) -> bool {
-        let running = &mut self.running[index];
-        running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
-        running.write_nothing_more();
+        self.give_up_writing(index);
         self.finished(index);
         true
     }
@@ -52,7 +50,7 @@ impl Engine {
             // They miss this write, if it comes to that.
             running.missed.0 |= volume.unrecorded.0;
             if volume.view.failed && !volume.unrecorded.is_empty() {
-                running.write_nothing_more();
+                self.give_up_writing(index);
             }
             self.advance(index);
         }

@@ -7,6 +7,7 @@ use crate::machine::{Ending, Note};
 use crate::oracle::pattern::SECTOR_BYTES;
 use crate::process::{Process, StartWith};
 use engine::control::record::MemberState;
+use engine::layout::{Geometry, Level};
 use engine::shard::Options;
 use engine::units::Nanos;
 use metadata::imsm::start::StartOptions;
@@ -104,17 +105,26 @@ impl Run<'_> {
         let oracles = self.oracles.iter_mut();
         let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(power)).collect();
         self.absent.clear();
-        self.machine
-            .borrow_mut()
-            .drives
-            .iter_mut()
-            .for_each(|drive| drive.faults.hang(0));
+        self.end_faults_at_restart();
         for what in meddling {
             self.meddle(*what);
         }
         self.start()?;
         self.admit_lost_writes(&in_flight);
         Ok(())
+    }
+
+    /// Nobody hangs any longer. Mirrors that a crash left unequal may lose nobody before they are equal again, so
+    /// what may still make the array drop a drive is over as well.
+    fn end_faults_at_restart(&mut self) {
+        let mirrors = |shape: &Geometry| matches!(shape.level, Level::Raid1 | Level::Raid10);
+        let is_over = self.history.mode == Mode::Survivable && self.shapes.iter().any(mirrors);
+        for drive in &mut self.machine.borrow_mut().drives {
+            drive.faults.hang(0);
+            if is_over {
+                drive.faults.calm();
+            }
+        }
     }
 
     /// Somebody takes out the drives that have been replaced. If they stayed in, and nobody else were left
