@@ -3,13 +3,29 @@
 
 mod memory;
 
+use engine::control::message::Command;
 use engine::control::record::LogArea;
 use engine::event::{Event, JobName};
-use engine::layout::Level;
+use engine::layout::{Geometry, Level};
 use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::Nanos;
+use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, MIB, geometry, record};
+
+fn area(shape: &Geometry) -> LogArea {
+    LogArea {
+        offset_bytes: shape.start_bytes + shape.component_bytes,
+        length_bytes: MIB as u32,
+    }
+}
+
+fn options() -> Options {
+    Options {
+        auto_rebuild: true,
+        member_deadline: Nanos(300 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    }
+}
 
 /// The first write's unit hangs with the drive that holds the row's parity; the others wait for the next one.
 #[test]
@@ -17,16 +33,8 @@ fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
     for waiting in 1..6 {
         let shape = geometry(Level::Raid5, 3, 64 << 10, 24);
         let mut shelf = record(shape, 1, None);
-        shelf.volumes[0].log = Some(LogArea {
-            offset_bytes: shape.start_bytes + shape.component_bytes,
-            length_bytes: MIB as u32,
-        });
-        let options = Options {
-            auto_rebuild: true,
-            member_deadline: Nanos(300 * Nanos::MILLISECOND.0),
-            ..Options::default()
-        };
-        let mut array = Array::new(shelf, 1, 3, options);
+        shelf.volumes[0].log = Some(area(&shape));
+        let mut array = Array::new(shelf, 1, 3, options());
         array.write(0, 0, &[1; 4096]).unwrap();
         let row = 1;
         let parity = shape.parity_slot(row).unwrap();
@@ -64,5 +72,51 @@ fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
             assert_eq!(found.unwrap(), [2 + at as u8; 4096]);
         }
         assert_eq!(array.scrub(false), 0);
+    }
+}
+
+/// Writes wait for the log of a drive that is being filled when another drive is lost: the rebuild is given up,
+/// the slot is empty, and nothing that was not carried out may be acknowledged.
+#[test]
+fn what_waits_for_a_log_when_the_volume_fails_is_not_acknowledged() {
+    for writes in 1..5 {
+        let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
+        let mut shelf = record(shape, 1, None);
+        shelf.volumes[0].log = Some(area(&shape));
+        let mut array = Array::new(shelf, 1, 3, options());
+        array.write(0, 0, &[1; 4096]).unwrap();
+        array.command(Command::Rate(2 * MIB)).unwrap();
+        let filled = shape.parity_slot(0).unwrap();
+        array.command(Command::Fail(MemberId(filled.0))).unwrap();
+        array.run_until(|array| {
+            let job = array.shards[0]
+                .engine
+                .controller()
+                .unwrap()
+                .job(VolumeId(0));
+            job.is_some_and(|job| job.done_bytes >= 2 * 64 << 10)
+        });
+        array.hang(4);
+        let tags: Vec<u64> = (0..writes)
+            .map(|at| {
+                let buffer = array.allocate(4096);
+                array.fill(buffer, &[9; 4096]);
+                let tag = array.submit(0, Operation::Write, at * 8192, 4096, buffer);
+                array.wait_ms(1);
+                tag
+            })
+            .collect();
+        let other = (0..4).find(|&slot| slot != filled.0).unwrap();
+        array.shared.borrow_mut().disks[usize::from(other)].gone = true;
+        let length_bytes = shape.row_bytes() as u32;
+        let buffer = array.allocate(u64::from(length_bytes));
+        let offset_bytes = 8 * shape.row_bytes();
+        array.submit(0, Operation::Read, offset_bytes, length_bytes, buffer);
+        array
+            .run_until(|array| array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+        array.unhang(4);
+        for tag in tags {
+            assert!(array.finish(tag).is_err(), "{writes} writes");
+        }
     }
 }
