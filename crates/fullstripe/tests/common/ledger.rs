@@ -315,7 +315,8 @@ impl Load {
             );
             assert!(
                 self.threads.iter().any(|thread| !thread.is_finished()),
-                "no client is left"
+                "no client is left: {} requests met an error",
+                self.errors.load(Ordering::Relaxed)
             );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
