@@ -12,6 +12,7 @@
 //! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: it would be refused |
 //! | RAID 5, dirty, with a write-hole log | 1, but for what is in flight to it | yes, unless a drive that stays is defective |
 //! | any, a metadata update under way | - | yes, but no drive may be meddled with then |
+//! | any, a drive has been replaced and its job not ended | as if it were in service, and it counts as one of them | yes |
 //!
 //! A drive is defective when it cannot be read somewhere, or fails some commands: what its log says, or what it
 //! is about, may then be unreadable at the start. A drive that is gone is no such thing.

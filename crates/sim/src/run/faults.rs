@@ -8,6 +8,7 @@ use crate::history::{Fault, Meddling, Mode, Order, Outage};
 use crate::machine::{Ending, Note};
 use crate::random::Stream;
 use engine::control::message::Command;
+use engine::control::record::MemberState;
 use engine::units::{MemberId, Slot, VolumeId};
 use metadata::imsm::place::Placement;
 
@@ -64,7 +65,20 @@ impl Run<'_> {
 
     fn may_lose(&self, bay: usize) -> bool {
         let member = self.member(bay);
-        self.allows(|state| member.is_none_or(|member| state.may_lose(member)))
+        self.allows(|state| {
+            member.is_none_or(|member| state.may_lose(member) && !self.is_leaving(member))
+        })
+    }
+
+    /// A drive that has been replaced is needed until its job has ended: some shard may still read from it.
+    fn is_leaving(&self, member: MemberId) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let volumes = (0..self.shapes.len() as u8).map(VolumeId);
+        let mut jobs = volumes.filter_map(|volume| process.controller().job(volume));
+        let is_out = process.record().members[member.0 as usize].state == MemberState::Absent;
+        is_out && jobs.any(|job| job.copied_to.is_some())
     }
 
     pub(super) fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
