@@ -11,7 +11,6 @@ use crate::layout::Level;
 use crate::plan::StepKind;
 use crate::request::Failure;
 use crate::shard::Engine;
-use crate::units::MemberId;
 use planted::{Bug, planted};
 
 impl Engine {
@@ -124,18 +123,16 @@ impl Engine {
             Level::Raid5 => return true,
             Level::Raid1 | Level::Raid10 => {}
         }
-        // Mirrors: every place written must have reached a drive that serves in a slot of its set now, be it one
-        // that was only copied to when the write began. A flush that a member missed is no loss: the others have
-        // done theirs, or have no cache that needs one.
+        // Mirrors: every place written must have reached at least one slot of its set. A flush that a
+        // member missed is no loss: the others have done theirs, or have no cache that needs one.
         let steps = running.plan.steps().iter().zip(&running.states);
         let written = steps
             .clone()
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
-                let slot = usize::from(other.slot.0);
                 other.offset_bytes == step.offset_bytes
-                    && volume.view.slots[slot] == Some(MemberId(state.member))
+                    && !other.shadow
                     && state.progress == Progress::Done
                     && volume.shape.data_index(0, other.slot)
                         == volume.shape.data_index(0, step.slot)
