@@ -73,7 +73,16 @@ def ours_returned(level, failed_first):
         back = slots[LOST_SLOT]
         left = [drive for drive in slots if drive != back]
         found = [back, *left] if failed_first else [*left, back]
-        script = f"assemble {words(found)}\nsum $md\nsynchronised $md\necho DEGRADED $(cat /sys/block/$md/md/degraded)"
+        # md may take a moment to begin, and mdmon one to write down that it is done.
+        script = f"""
+assemble {words(found)}
+sum $md
+synchronised $md
+settle
+idle $md
+settle
+echo DEGRADED $(cat /sys/block/$md/md/degraded)
+"""
         text = yield bench.job(script)
         require_sum(text, data)
         degraded = "DEGRADED 0" not in text
