@@ -94,7 +94,7 @@ fn what_waits_for_a_log_when_the_volume_fails_is_not_acknowledged() {
                 .controller()
                 .unwrap()
                 .job(VolumeId(0));
-            job.is_some_and(|job| job.done_bytes >= 2 * 64 << 10)
+            job.is_some_and(|job| job.done_bytes >= 128 << 10)
         });
         array.hang(4);
         let tags: Vec<u64> = (0..writes)
