@@ -101,14 +101,12 @@ pub fn look<E>(
             Err(error) => FoundShadow::Damaged(error),
         },
     };
-    if let (Ok(Some(own)), FoundShadow::Whole(shadow)) = (&found, &shadow)
-        && shadow.disproves(&own.print)
-    {
-        let claims = own.print.identity;
-        return Ok((
-            Err(DecodeError::Mixed { claims }),
-            FoundShadow::Whole(shadow.clone()),
-        ));
-    }
+    let found = match (found, &shadow) {
+        (Ok(Some(own)), FoundShadow::Whole(shadow)) if shadow.disproves(&own.print) => {
+            let claims = own.print.identity;
+            Err(DecodeError::Mixed { claims })
+        }
+        (found, _) => found,
+    };
     Ok((found, shadow))
 }

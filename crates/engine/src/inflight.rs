@@ -342,15 +342,6 @@ impl Engine {
         }
     }
 
-    /// Ends a plan of a volume that has lost too much without writing what it has not written. Somebody's loss
-    /// is not on record, or it would not be lost: with that it cannot be taken for one that is done.
-    #[cold]
-    pub(crate) fn give_up_writing(&mut self, index: u32) {
-        let running = &mut self.running[index];
-        running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
-        running.write_nothing_more();
-    }
-
     #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
         let running = &mut self.running[index];

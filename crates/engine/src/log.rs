@@ -334,20 +334,13 @@ impl Engine {
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
     pub(super) fn give_up_unlogged(&mut self, plan: u32) {
         let running = &mut self.running[plan];
-        let mut answered = 0;
-        for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
-            if let StepKind::Log { .. } = step.kind {
-                answered += u16::from(state.progress == Progress::Outstanding);
-                state.progress = Progress::Missed;
-            }
-        }
+        running.answer_log_steps(Progress::Missed);
         let slot = self.logs[running.log as usize].unit.slot;
         let volume = &self.volumes[running.volume as usize];
         if let Some(member) = volume.member(slot, false) {
             running.missed.insert(member);
         }
         running.log = NONE;
-        running.outstanding -= answered;
         let is_over = running.outstanding == 0;
         self.give_up_writing(plan);
         if is_over {

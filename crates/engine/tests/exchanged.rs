@@ -12,19 +12,19 @@ use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, MIB, geometry, record};
 
-fn area(shape: &Geometry) -> LogArea {
-    LogArea {
+/// With a write-hole log and a spare.
+fn logged(shape: Geometry) -> Array {
+    let mut shelf = record(shape, 1, None);
+    shelf.volumes[0].log = Some(LogArea {
         offset_bytes: shape.start_bytes + shape.component_bytes,
         length_bytes: MIB as u32,
-    }
-}
-
-fn options() -> Options {
-    Options {
+    });
+    let options = Options {
         auto_rebuild: true,
         member_deadline: Nanos(300 * Nanos::MILLISECOND.0),
         ..Options::default()
-    }
+    };
+    Array::new(shelf, 1, 3, options)
 }
 
 /// The first write's unit hangs with the drive that holds the row's parity; the others wait for the next one.
@@ -32,9 +32,7 @@ fn options() -> Options {
 fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
     for waiting in 1..6 {
         let shape = geometry(Level::Raid5, 3, 64 << 10, 24);
-        let mut shelf = record(shape, 1, None);
-        shelf.volumes[0].log = Some(area(&shape));
-        let mut array = Array::new(shelf, 1, 3, options());
+        let mut array = logged(shape);
         array.write(0, 0, &[1; 4096]).unwrap();
         let row = 1;
         let parity = shape.parity_slot(row).unwrap();
@@ -81,9 +79,7 @@ fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
 fn what_waits_for_a_log_when_the_volume_fails_is_not_acknowledged() {
     for writes in 1..5 {
         let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
-        let mut shelf = record(shape, 1, None);
-        shelf.volumes[0].log = Some(area(&shape));
-        let mut array = Array::new(shelf, 1, 3, options());
+        let mut array = logged(shape);
         array.write(0, 0, &[1; 4096]).unwrap();
         array.command(Command::Rate(2 * MIB)).unwrap();
         let filled = shape.parity_slot(0).unwrap();

@@ -8,6 +8,7 @@ use crate::units::Slot;
 /// What a flush is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FlushPurpose {
+    /// Before this volume is marked clean.
     Clean(usize),
     /// Of the job with this number.
     Checkpoint(u32),

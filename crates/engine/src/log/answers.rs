@@ -6,7 +6,7 @@
 
 use super::{COPIES, Stage};
 use crate::control::record::MemberSet;
-use crate::inflight::Progress;
+use crate::inflight::{Progress, Running};
 use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
 use crate::policy::{MemberError, Reaction, reaction};
@@ -116,29 +116,35 @@ impl Engine {
             0 => Stage::Idle,
             plans => Stage::Open(plans),
         };
+        let progress = if missed {
+            Progress::Missed
+        } else {
+            Progress::Done
+        };
         for &plan in &plans {
             let running = &mut self.running[plan];
-            let mut answered = 0;
-            for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
-                if matches!(step.kind, StepKind::Log { .. })
-                    && state.progress == Progress::Outstanding
-                {
-                    answered += 1;
-                    state.progress = if missed {
-                        Progress::Missed
-                    } else {
-                        Progress::Done
-                    };
-                }
-            }
+            running.answer_log_steps(progress);
             if let Some(member) = member.filter(|_| missed) {
                 running.missed.insert(member);
             }
-            running.outstanding -= answered;
             if running.outstanding == 0 {
                 self.advance(plan);
             }
         }
         self.logs[index].plans = plans;
+    }
+}
+
+impl Running {
+    /// Answers the log steps that wait.
+    #[inline]
+    pub(super) fn answer_log_steps(&mut self, progress: Progress) {
+        for (step, state) in self.plan.steps().iter().zip(&mut self.states) {
+            let is_log = matches!(step.kind, StepKind::Log { .. });
+            if is_log && state.progress == Progress::Outstanding {
+                self.outstanding -= 1;
+                state.progress = progress;
+            }
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::Stage;
 use crate::inflight::Progress;
-use crate::plan::StepKind;
 use crate::ranges::NONE;
 use crate::shard::Engine;
 use crate::units::Slot;
@@ -61,16 +60,8 @@ impl Engine {
     /// wrong, and the loss of the old drive is on record.
     fn pass_log(&mut self, plan: u32) {
         let running = &mut self.running[plan];
-        let mut answered = 0;
-        for (step, state) in running.plan.steps().iter().zip(&mut running.states) {
-            if matches!(step.kind, StepKind::Log { .. }) && state.progress == Progress::Outstanding
-            {
-                answered += 1;
-                state.progress = Progress::Missed;
-            }
-        }
+        running.answer_log_steps(Progress::Missed);
         running.log = NONE;
-        running.outstanding -= answered;
         if running.outstanding == 0 {
             self.advance(plan);
         }
