@@ -61,7 +61,9 @@ def examined(where, text, drive, sector_bytes):
     compare.same("Family", container["Family"], record["family"])
     compare.same("Orig Family", container["Orig Family"], record["original_family"])
     compare.same("Generation", int(container["Generation"], 16), record["generation"])
-    compare.same("Attributes", container["Attributes"] == "All supported", not record["unsupported"])
+    # Older ones say only this, newer ones the bits before it.
+    supported = container["Attributes"] == "All supported" or container["Attributes"].endswith("(supported)")
+    compare.same("Attributes", supported, not record["unsupported"])
     compare.same("Checksum", container["Checksum"].endswith("correct"), True)
     # mdadm counts the record's sectors, we the bytes that it takes on the drive.
     compare.same("MPB Sectors", number(container["MPB Sectors"]) * sector_bytes, record["image_bytes"])

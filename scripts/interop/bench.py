@@ -7,15 +7,21 @@ import re
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import lru_cache
 
 from . import agree
 from .machine import find_program
 from .requirement import Failed, require
 from .volume import MIB, Volume
 
-DRIVE_BYTES = 16 * MIB
+DRIVE_BYTES = 12 * MIB
+# Payload that a serving process keeps memory for: enough for what clients here have in flight.
+SERVE_MEMORY = "16m"
+# Far more than anything here takes, also on a busy machine.
+LIMIT_SECONDS = 300
 
 
+@lru_cache(maxsize=8)
 def pattern(seed, length):
     return random.Random(seed).randbytes(length)
 
@@ -23,7 +29,7 @@ def pattern(seed, length):
 def brief(text):
     """The end of what a job printed, without mdadm's tables."""
     lines = [line for line in text.splitlines() if line.strip() and " : " not in line and "No md superblock" not in line]
-    return " | ".join(lines[-12:])
+    return " | ".join(lines[-90:])
 
 
 def md5(data):
@@ -80,14 +86,18 @@ class Bench:
     def specs(self, drives=None):
         return [self.spec(at) for at in (range(len(self.paths)) if drives is None else drives)]
 
-    def fullstripe(self, *words, code=0):
-        return self.lab.fullstripe(*words, code=code)
+    def fullstripe(self, *words, codes=(0,)):
+        return self.lab.fullstripe(*words, codes=codes)
 
     def create(self, name, level, *options, drives=None):
         self.fullstripe("create", name, "--level", str(level), *options, *self.specs(drives))
 
     def examine(self, drives=None):
-        return json.loads(self.fullstripe("examine", "--json", *self.specs(drives)))["drives"]
+        return self.examine_specs(self.specs(drives))
+
+    def examine_specs(self, specs, codes=(0,)):
+        """With code 1 too, records may be damaged."""
+        return json.loads(self.fullstripe("examine", "--json", *specs, codes=codes))["drives"] if specs else []
 
     def record(self):
         """The newest record on the drives."""
@@ -101,9 +111,12 @@ class Bench:
     def open_server(self, *options, drives=None):
         return Server(self, self.specs(drives), options)
 
-    @contextmanager
     def serve(self, *options, drives=None):
-        server = self.open_server(*options, drives=drives)
+        return self.serve_specs(self.specs(drives), *options)
+
+    @contextmanager
+    def serve_specs(self, specs, *options):
+        server = Server(self, specs, options)
         try:
             yield server
         except BaseException:
@@ -154,12 +167,13 @@ class Server:
         self.bench = bench
         self.socket = f"{bench.folder}/api"
         words = [bench.lab.binary, "serve", "--socket", self.socket, "--nbd", f"unix:{bench.folder}/nbd"]
+        words += ["--memory", SERVE_MEMORY]
         self.log = os.path.join(bench.folder, "serve.log")
         with open(self.log, "w") as out:
             self.process = subprocess.Popen(
                 words + list(options) + specs, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 env=bench.lab.environment)
-        end = time.monotonic() + 30
+        end = time.monotonic() + LIMIT_SECONDS
         while "nbd+unix://" not in self.text():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.kill()
@@ -187,7 +201,7 @@ class Server:
 
     def read(self, volume="vol"):
         target = os.path.join(self.bench.folder, "copy")
-        subprocess.run(["nbdcopy", "--", self.uri(volume), target], check=True, timeout=60, capture_output=True)
+        subprocess.run(["nbdcopy", "--", self.uri(volume), target], check=True, timeout=LIMIT_SECONDS, capture_output=True)
         with open(target, "rb") as file:
             data = file.read()
         os.remove(target)
@@ -204,14 +218,14 @@ class Server:
         """Some of it, by a client that reads in words of its own."""
         target = os.path.join(self.bench.folder, "part")
         words = ["qemu-img", "dd", "-f", "raw", "-O", "raw", "bs=65536", f"skip={at >> 16}", f"count={(at + length) >> 16}"]
-        subprocess.run([*words, f"if={self.uri(volume)}", f"of={target}"], check=True, timeout=60, capture_output=True)
+        subprocess.run([*words, f"if={self.uri(volume)}", f"of={target}"], check=True, timeout=LIMIT_SECONDS, capture_output=True)
         with open(target, "rb") as file:
             return file.read()
 
     def qemu(self, volume, *commands):
         words = [word for command in commands for word in ("-c", command)]
-        done = subprocess.run(["qemu-io", "-f", "raw", *words, self.uri(volume)], timeout=60, capture_output=True,
-                              text=True)
+        done = subprocess.run(["qemu-io", "-f", "raw", *words, self.uri(volume)], timeout=LIMIT_SECONDS,
+                              capture_output=True, text=True)
         require(done.returncode == 0 and "failed" not in done.stdout, f"qemu-io: {done.stdout}{done.stderr}")
 
     def scrub(self, volume="vol"):
@@ -226,7 +240,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(timeout=60)
+                self.process.wait(timeout=LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise Failed("serve does not stop") from None
@@ -246,9 +260,10 @@ class Lab:
         self.number += 1
         return self.number
 
-    def fullstripe(self, *words, code=0):
-        done = subprocess.run([self.binary, *words], capture_output=True, text=True, env=self.environment, timeout=90)
-        require(done.returncode == code, f"{' '.join(words[:2])} ended with {done.returncode}: {done.stderr}")
+    def fullstripe(self, *words, codes=(0,)):
+        done = subprocess.run([self.binary, *words], capture_output=True, text=True, env=self.environment,
+                              timeout=LIMIT_SECONDS)
+        require(done.returncode in codes, f"{' '.join(words[:2])} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
 

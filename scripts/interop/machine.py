@@ -2,14 +2,12 @@
 import glob
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 
+from .guest import Guest
 from .requirement import Failed
 
-BOOT_SECONDS = 240
 MODULES = [
     "md-mod", "raid0", "raid1", "raid10", "async_tx", "async_xor", "async_memcpy", "async_pq",
     "async_raid6_recov", "raid456", "loop"]
@@ -40,14 +38,6 @@ def cpio(root, target):
         subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, stdout=out, check=True)
 
 
-def kill_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
 class Machine:
     """Can be booted as often as needed, also several times at once. `folder` is what guests see as /host."""
 
@@ -60,7 +50,7 @@ class Machine:
 
     def build_base(self):
         root = os.path.join(self.folder, "root")
-        for name in ["bin", "sbin", "proc", "sys", "dev", "run", "modules", "etc", "jobs"]:
+        for name in ["bin", "sbin", "proc", "sys", "dev", "run", "modules", "etc"]:
             os.makedirs(os.path.join(root, name))
         shutil.copy(find_program("busybox"), os.path.join(root, "bin/busybox"))
         for program in PROGRAMS:
@@ -74,80 +64,53 @@ class Machine:
         for module in MODULES:
             shutil.copy(module_path(module), os.path.join(root, "modules"))
         with open(os.path.join(root, "modules/order"), "w") as file:
-            file.write("\n".join(MODULES))
-        for module, text in MODULE_OPTIONS.items():
-            with open(os.path.join(root, f"modules/{module}.options"), "w") as file:
-                file.write(text)
+            file.writelines(f"{module} {MODULE_OPTIONS.get(module, '')}\n" for module in MODULES)
         shutil.copy(os.path.join(HERE, "guest.sh"), os.path.join(root, "guest.sh"))
         shutil.copy(os.path.join(HERE, "init.sh"), os.path.join(root, "init"))
         os.chmod(os.path.join(root, "init"), 0o755)
         cpio(root, self.base)
+        shutil.rmtree(root)
 
-    def boot(self, drives, jobs, then_wait=0.0):
-        """Boots with `drives` (letter of the guest's device to file) and does `jobs`, pairs of script and whether
-        its arrays are left running. The machine is killed at once `then_wait` seconds after the last job, if one
-        is, and stopped otherwise. Returns what each job printed."""
-        place = tempfile.mkdtemp(dir=self.folder)
-        names = self.write_jobs(place, jobs)
-        initrd = os.path.join(place, "initrd")
-        with open(initrd, "wb") as whole:
-            for part in [self.base, os.path.join(place, "jobs.cpio")]:
-                with open(part, "rb") as file:
-                    shutil.copyfileobj(file, whole)
-        words = [find_program("linux.uml"), "mem=256M", f"uml_dir={place}", "umid=m", f"initrd={initrd}"]
-        words += [f"ubd{ord(letter) - ord('a')}={path}" for letter, path in drives.items()]
+    def boot(self):
+        """A guest that is ready. One more try for one that does not come up; what happens after that counts."""
+        for last in (False, True):
+            guest = self.start()
+            try:
+                guest.wait_for_boot()
+                guest.pull_out("a")
+                return guest
+            except (Failed, OSError):
+                self.stop(guest)
+                if last:
+                    raise
+
+    def start(self):
+        place = tempfile.mkdtemp(prefix="guest.", dir=self.folder)
+        words = [find_program("linux.uml"), "mem=256M", f"uml_dir={place}", "umid=m", f"initrd={self.base}"]
+        # Without a drive it would take one that does not exist; this one is pulled out when it is up.
+        words += [f"ubd0r={self.base}"]
         words += [f"host_folder={self.folder}", "con=null", "con0=fd:0,fd:1", "console=tty0", "quiet"]
-        log = os.path.join(place, "log")
-        # One more try for a machine that does not come up; what happens after that counts.
-        for _ in range(2):
-            self.boots += 1
-            self.run(words, place, log, then_wait)
-            with open(log, errors="replace") as file:
-                text = file.read()
-            if "@@READY" in text:
-                break
-        os.remove(initrd)
-        return [self.output_of(name, text) for name in names]
+        self.boots += 1
+        guest = Guest(words, place)
+        self.running.add(guest)
+        return guest
 
-    def write_jobs(self, place, jobs):
-        folder = os.path.join(place, "root/jobs")
-        os.makedirs(folder)
-        names = []
-        # Those that leave arrays running come last.
-        for at, (script, cut) in enumerate(jobs):
-            names.append(f"{'z' if cut else 'a'}{at:02}" + (".cut" if cut else ""))
-            with open(os.path.join(folder, names[-1]), "w") as file:
-                file.write(script)
-        cpio(os.path.join(place, "root"), os.path.join(place, "jobs.cpio"))
-        return names
+    def stop(self, guest):
+        guest.end()
+        self.running.discard(guest)
 
-    def run(self, words, place, log, then_wait):
-        with open(log, "w") as out:
-            # A session of its own: the machine is several processes, and all of them must go at once.
-            machine = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                env=dict(os.environ, TMPDIR=place))
-        self.running.add(machine)
-        try:
-            end = time.monotonic() + BOOT_SECONDS
-            while machine.poll() is None and time.monotonic() < end:
-                with open(log, errors="replace") as file:
-                    if "@@CUT" in file.read():
-                        time.sleep(then_wait)
-                        return
-                time.sleep(0.02)
-        finally:
-            kill_group(machine)
-            self.running.discard(machine)
+    def do(self, guest, drives, script, cut):
+        """What a job prints that has `drives` (letter of the guest's device to file). With `cut`, arrays stay running
+        and the machine is killed at once; otherwise it can have another job."""
+        guest.plug_in(drives)
+        text = guest.do(script, f"/host/{os.path.relpath(guest.place, self.folder)}")
+        if cut:
+            self.stop(guest)
+        else:
+            guest.pull_out(drives)
+        return text
 
     def end(self):
         """Ends what still runs."""
-        for machine in list(self.running):
-            kill_group(machine)
-
-    def output_of(self, name, text):
-        begin = text.find(f"@@JOB {name}")
-        end = text.find("@@DONE", begin)
-        if begin < 0 or end < 0:
-            return Failed(f"the machine did not do it: {text[-900:]}")
-        return text[begin:end].replace("\r", "")
+        for guest in list(self.running):
+            self.stop(guest)

@@ -5,10 +5,10 @@ BEGIN = "<!-- cases: begin (written by scripts/interop) -->"
 END = "<!-- cases: end -->"
 
 
-def line(outcome, seconds):
+def line(outcome):
     case = outcome.case
     verdict = "FAILED: " if outcome.failed else "holds: "
-    return f"{case.group:<9} {case.name:<44} {case.started_by:<8} {seconds:5.1f}s  {verdict}{outcome.text}"
+    return f"{case.group:<9} {case.name:<44} {case.started_by:<8} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
 
 
 def write(path, outcomes):

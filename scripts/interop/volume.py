@@ -74,7 +74,7 @@ class Volume:
         columns = [self.read(slot) for slot in range(self.members)]
         if self.level == 5:
             whole = xor(columns, self.component)
-            if not any(whole):
+            if whole.count(0) == len(whole):
                 return []
             zero = bytes(self.chunk)
             return [row for row in range(self.rows())

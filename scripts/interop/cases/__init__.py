@@ -1,7 +1,7 @@
 """All cases, in the order in which the table shows them."""
-from . import big, bitmap, clean, crash, degraded, spares, sync, tools, volumes
+from . import badblocks, big, bitmap, clean, crash, cuts, degraded, regions, spares, sync, tools, volumes
 
-MODULES = [clean, crash, bitmap, degraded, sync, spares, volumes, big, tools]
+MODULES = [clean, crash, bitmap, regions, badblocks, degraded, sync, spares, volumes, big, cuts, tools]
 
 
 def all_cases():

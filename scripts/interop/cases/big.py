@@ -1,7 +1,7 @@
 """Drives and volumes beyond 2 TiB, in sparse files: pieces at both ends and around every border are compared."""
 import hashlib
 
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..requirement import require
 from ..volume import MIB
@@ -39,8 +39,8 @@ WINDOW = """
 echo %d > /sys/block/$md/md/sync_min
 echo %d > /sys/block/$md/md/sync_max
 echo check > /sys/block/$md/md/sync_action
-until [ "$(cut -d' ' -f1 /sys/block/$md/md/sync_completed 2> /dev/null)" = %d ]; do sleep 0.02; done
-echo "MISMATCHES $(cat /sys/block/$md/md/mismatch_cnt)"
+until_md sync_completed %d
+mismatches $md
 echo idle > /sys/block/$md/md/sync_action
 """
 

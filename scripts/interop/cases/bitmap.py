@@ -1,5 +1,5 @@
 """Arrays with a write-intent bitmap, which mdadm's md reads and firmware does not."""
-from ..batch import Case
+from ..case import Case
 from . import clean, crash
 from .common import REDUNDANT
 
@@ -13,5 +13,4 @@ def cases():
                    long=level == 10)
         yield Case("bitmap", f"{name}, killed in writes", "ours", members, crash.ours(level, policy),
                    long=level == 10)
-        yield Case("bitmap", f"{name}, killed in writes", "md's", members,
-                   crash.mds(level, "--bitmap=internal"), then_wait=2.0)
+        yield Case("bitmap", f"{name}, killed in writes", "md's", members, crash.mds(level, "--bitmap=internal"))

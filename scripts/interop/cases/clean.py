@@ -1,5 +1,5 @@
 """Arrays that were stopped in order, handed over and back: every level, every chunk size, both sector sizes."""
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..requirement import require
 from ..volume import MIB
@@ -10,7 +10,7 @@ from .common import (
 CHUNKS_KIB = [4, 8, 16, 32, 64, 128]
 # The part that the second side overwrites.
 PART = (3 * MIB, 2 * MIB + 64 * 1024)
-MD_SIZE_MIB = 8
+MD_SIZE_MIB = 6
 
 MD_JUDGES = """
 assemble %s

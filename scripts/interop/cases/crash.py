@@ -3,7 +3,7 @@ import os
 import subprocess
 import time
 
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..log import spoil_logged_parity
 from ..requirement import require
@@ -15,21 +15,21 @@ from .common import (
 SECTOR = 512
 WRITES_BEFORE_DEATH = 200
 PATIENCE_SECONDS = 30
-MD_SIZE_MIB = 8
+MD_SIZE_MIB = 6
 # What the writer that dies writes, as long as it can.
 NEW = 0x5A
 # Rows whose redundancy is overwritten before the other side gets the drives: it has to look at every row.
 SPOILED_ROWS = [1, 7]
 
 
-def die_in_writes(bench, server, sizes, at):
-    """Kills the server while fio writes behind `at`."""
+def die_in_writes(bench, server, sizes, at, length=None):
+    """Kills the server while fio writes behind `at`, up to `length` bytes from there."""
     before = server.status()["counters"]["writes"]
     with open(os.path.join(bench.folder, "fio.log"), "w") as out:
         writer = subprocess.Popen(
             ["fio", "--name=w", "--ioengine=nbd", f"--uri={server.uri('vol')}", "--rw=randwrite",
              f"--bsrange={sizes}", "--iodepth=32", f"--offset={at}", f"--buffer_pattern={NEW}", "--time_based",
-             "--runtime=20"],
+             "--runtime=20", *([f"--size={length}"] if length else [])],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=bench.folder)
         end = time.monotonic() + PATIENCE_SECONDS
         while server.status()["counters"]["writes"] < before + WRITES_BEFORE_DEATH and time.monotonic() < end:
@@ -87,18 +87,22 @@ def ours(level, policy=(), sizes="4k-64k"):
     return run
 
 
+# The job ends, and with it the power, in the midst of them.
 WRITER = """
-echo WRITING
 (
     seed=7; count=0
     while true; do
         seed=$(( (seed * 1103515245 + 12345) & 0x7fffffff ))
         at=$(( %d + (seed >> 8) %% %d )); length=$(( (seed >> 4) %% %d + 1 ))
         dd if=%s of=/dev/$md bs=4096 skip=$at seek=$at count=$length conv=fsync,notrunc 2> /dev/null &
-        count=$((count + 1)); [ $((count %% 8)) = 0 ] && wait
+        count=$((count + 1))
+        if [ $((count %% 8)) = 0 ]; then wait; echo $count > /tmp/written; fi
     done
 ) > /dev/null 2>&1 &
+until look /tmp/written && [ $word -ge %d ]; do pause; done
+echo WRITING
 """
+MD_WRITES_BEFORE_DEATH = 40
 
 
 def md_dies(bench, level, policy, blocks):
@@ -107,7 +111,8 @@ def md_dies(bench, level, policy, blocks):
     size = md_size(level, len(slots), MD_SIZE_MIB)
     old, new = pattern(3, size), pattern(5, size)
     at = size // 2
-    writer = WRITER % (at // 4096, (size - at) // 4096 - blocks, blocks, bench.file("new", new))
+    writer = WRITER % (at // 4096, (size - at) // 4096 - blocks, blocks, bench.file("new", new),
+                       MD_WRITES_BEFORE_DEATH)
     wait = "idle $md" if level else ""
     script = md_create(level, slots, MD_SIZE_MIB, policy=policy)
     script += f"{wait}\nput {bench.file('old', old)} $md 0\nsync\n" + writer
@@ -215,9 +220,9 @@ def cases():
                    ours(level, ["--write-hole", "off"] if level == 5 else []))
     for level, drives in LEVELS.items():
         policy = ", no log" if level == 5 else ""
-        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "md's", drives, mds(level), then_wait=2.0)
+        yield Case("dirty", f"RAID {level}{policy}, killed in writes", "md's", drives, mds(level))
     yield Case("log", "RAID 5, killed in small writes", "ours", 4, ours_logged("4k-4k"))
     yield Case("log", "RAID 5, killed in all kinds of writes", "ours", 4, ours_logged("4k-256k"))
-    yield Case("log", "RAID 5, killed in small writes", "md's", 4, mds_logged(1), then_wait=3.0)
-    yield Case("log", "RAID 5, killed in all kinds of writes", "md's", 4, mds_logged(64), then_wait=3.0)
-    yield Case("log", "RAID 5, killed, a member lost", "md's", 4, mds_logged_and_degraded, then_wait=3.0)
+    yield Case("log", "RAID 5, killed in small writes", "md's", 4, mds_logged(1))
+    yield Case("log", "RAID 5, killed in all kinds of writes", "md's", 4, mds_logged(64))
+    yield Case("log", "RAID 5, killed, a member lost", "md's", 4, mds_logged_and_degraded)

@@ -1,5 +1,5 @@
 """Arrays without one of their members: lost, failed, failed and back again, and made whole by the other side."""
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..requirement import require
 from ..volume import MIB
@@ -7,7 +7,7 @@ from .common import (
     JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, overwrite, require_at_rest, require_consistent, require_served,
     require_sum, said, words)
 
-MD_SIZE_MIB = 8
+MD_SIZE_MIB = 6
 LOST_SLOT = 1
 # Where each owner overwrites something while the array is degraded.
 PARTS = [(1 * MIB, 320 << 10), (2 * MIB + (64 << 10), 448 << 10), (5 * MIB, 256 << 10)]
@@ -81,7 +81,8 @@ synchronised $md
 settle
 idle $md
 settle
-echo DEGRADED $(cat /sys/block/$md/md/degraded)
+look /sys/block/$md/md/degraded
+echo DEGRADED $word
 """
         text = yield bench.job(script)
         require_sum(text, data)
@@ -107,7 +108,7 @@ def md_fails_a_drive(bench, level, slots):
 idle $md
 put {bench.file('data', data)} $md 0
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
-while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+while_md degraded 0
 put {bench.file('part', part(0))} $md {PARTS[0][0] >> 10}
 """
     yield bench.job(script, drives=slots)

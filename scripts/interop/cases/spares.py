@@ -1,14 +1,14 @@
 """Spares: their records, who takes them, and what is left when the power goes or the process dies while they are taken."""
 import time
 
-from ..batch import Case
-from ..bench import pattern
+from ..case import Case
+from ..bench import LIMIT_SECONDS, pattern
 from ..requirement import require
 from .common import (
     JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
     require_sum, said, words)
 
-MD_SIZE_MIB = 8
+MD_SIZE_MIB = 6
 LOST_SLOT = 1
 
 
@@ -33,7 +33,7 @@ def ours_taken_by_md(level):
 assemble {words(slots)}
 writable $md
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
-while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+while_md degraded 0
 settle
 mdadm -q --add /dev/$(container) $d{spare}
 healthy $md
@@ -92,7 +92,7 @@ def ours_killed(level, after_ms):
         wait_until_looked_at(bench, spare)
         time.sleep(after_ms / 1000)
         server.kill()
-        order_under_way.wait(timeout=20)
+        order_under_way.wait(timeout=LIMIT_SECONDS)
         record = bench.record()["volumes"][0]
         migration = record["migration"]
         found = [*left, spare] if migration else left
@@ -112,7 +112,7 @@ def ours_killed(level, after_ms):
 
 def wait_until_looked_at(bench, drive):
     """Until something is written where the spare's record goes."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + LIMIT_SECONDS
     before = tail(bench, drive)
     while tail(bench, drive) == before:
         require(time.monotonic() < end, "the spare is not taken")
@@ -136,12 +136,11 @@ def mds_killed(level, after_s):
 idle $md
 echo 0.05 > /sys/block/$md/md/safe_mode_delay
 put {bench.file('data', data)} $md 0
-until [ "$(cat /sys/block/$md/md/array_state)" = clean ]; do sleep 0.02; done
-# Not all arrays' limits: other jobs follow in this machine.
+until_md array_state clean
 echo 400 > /sys/block/$md/md/sync_speed_max
 echo 400 > /sys/block/$md/md/sync_speed_min
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
-while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+while_md degraded 0
 mdadm -q --add /dev/$(container) $d{spare}
 sleep {after_s}
 """
@@ -182,4 +181,4 @@ def cases():
         yield Case("spares", f"RAID {level}, power cut while it is taken", "md's", members + 1, mds_killed(level, "0.6"))
         for after_s in ("0", "0.05", "0.2"):
             yield Case("spares", f"RAID {level}, power cut {after_s} s into taking it", "md's", members + 1,
-                       mds_killed(level, after_s), long=True, alone=True)
+                       mds_killed(level, after_s), long=True)

@@ -6,7 +6,7 @@ left, and before it one row is spoiled. The other side has to make the former ri
 import re
 import time
 
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..requirement import Failed, require
 from ..volume import MIB
@@ -14,7 +14,7 @@ from .common import (
     JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
     require_sum, said, words)
 
-MD_SIZE_MIB = 8
+MD_SIZE_MIB = 6
 RATE = "4m"
 HALF = 0.4
 # md may begin a little before the position that is recorded, never after it.
@@ -94,13 +94,13 @@ def ours_initial(level):
 # md takes a limit only while it does nothing.
 FREEZE = """
 echo frozen > /sys/block/$md/md/sync_action
-until echo %d > /sys/block/$md/md/sync_max; do sleep 0.02; done 2> /dev/null
+until echo %d > /sys/block/$md/md/sync_max; do pause; done 2> /dev/null
 echo resync > /sys/block/$md/md/sync_action
 """
 # Lets md go on until the limit.
 UNTIL = """
 speed 2000000
-until [ "$(cut -d' ' -f1 /sys/block/$md/md/sync_completed 2> /dev/null)" = %d ]; do sleep 0.02; done
+until_md sync_completed %d
 """
 
 
@@ -187,13 +187,13 @@ def md_rebuild(level, cut):
 idle $md
 echo 0.05 > /sys/block/$md/md/safe_mode_delay
 put {bench.file('data', data)} $md 0
-until [ "$(cat /sys/block/$md/md/array_state)" = clean ]; do sleep 0.02; done
+until_md array_state clean
 speed 10
 echo {until} > /sys/block/$md/md/sync_max
 mdadm -q -f /dev/$md $d{slots[lost]}
-while [ "$(cat /sys/block/$md/md/degraded)" = 0 ]; do sleep 0.02; done
+while_md degraded 0
 mdadm -q --add /dev/$(container) $d{spare}
-until [ "$(cat /sys/block/$md/md/sync_action)" = recover ]; do sleep 0.02; done
+until_md sync_action recover
 """
         yield bench.job(script + UNTIL % until + "sleep 0.3\n", cut=cut)
         percent = begun(bench, "rebuild")

@@ -3,7 +3,7 @@ import os
 import subprocess
 
 from .. import agree
-from ..batch import Case
+from ..case import Case
 from ..machine import HERE, find_program
 from ..requirement import require
 from .common import LEVELS

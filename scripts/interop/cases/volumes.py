@@ -1,5 +1,5 @@
 """Two volumes on one set of drives."""
-from ..batch import Case
+from ..case import Case
 from ..bench import pattern
 from ..requirement import require
 from ..volume import MIB
@@ -7,6 +7,7 @@ from .common import (
     SLOTS, md_size, order, overwrite, require_sum,
     require_volume, said, words)
 
+DRIVE_BYTES = 16 * MIB
 FIRST_MIB = 3
 PART = (MIB, 256 << 10)
 
@@ -97,5 +98,6 @@ put {bench.file(name, data[at])} $md 0
 def cases():
     for first, second, drives in [(0, 5, 4), (10, 0, 4), (5, 10, 4), (1, 0, 2)]:
         name = f"RAID {first} and RAID {second} on the same drives"
-        yield Case("volumes", name, "ours", drives, ours(first, second), long=first == 10)
-        yield Case("volumes", name, "md's", drives, mds(first, second), long=first in (5, 1))
+        yield Case("volumes", name, "ours", drives, ours(first, second), drive_bytes=DRIVE_BYTES, long=first == 10)
+        yield Case("volumes", name, "md's", drives, mds(first, second), drive_bytes=DRIVE_BYTES,
+                   long=first in (5, 1))

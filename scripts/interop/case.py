@@ -1,0 +1,80 @@
+"""A case, what became of it, and who carries cases out: each worker has a machine, which goes on from case to case."""
+import shutil
+import string
+import time
+import traceback
+
+from .bench import Bench
+from .requirement import Failed
+
+
+class Case:
+    """`run(bench)` is a generator: it yields jobs, is sent what they printed, and returns what it found."""
+
+    def __init__(self, group, name, started_by, drives, run, sector_bytes=512, **options):
+        self.group = group
+        self.name = name
+        self.started_by = started_by
+        self.drives = drives
+        self.run = run
+        self.sector_bytes = sector_bytes
+        # How large drives are, and whether CI leaves it out.
+        self.drive_bytes = options.get("drive_bytes")
+        self.long = options.get("long", False)
+
+
+class Outcome:
+    """What became of a case."""
+
+    def __init__(self, case):
+        self.case = case
+        self.failed = False
+        self.text = ""
+        self.fields = 0
+        self.seconds = 0.0
+
+
+class Worker:
+    """Carries out cases, one after the other. A new machine is booted after the power went, and after a failure."""
+
+    def __init__(self, lab, keep):
+        self.lab = lab
+        self.keep = keep
+        self.guest = None
+
+    def carry_out(self, case):
+        begun = time.monotonic()
+        outcome = Outcome(case)
+        size = {"bytes_each": case.drive_bytes} if case.drive_bytes else {}
+        bench = Bench(self.lab, string.ascii_lowercase[: case.drives], case.sector_bytes, **size)
+        try:
+            outcome.text = self.advance(bench, case.run(bench))
+        except Exception as error:  # Whatever it is, it is this case's failure, and the others go on.
+            outcome.failed = True
+            outcome.text = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3)
+            self.end()
+        outcome.fields = bench.fields_compared
+        if not self.keep:
+            shutil.rmtree(bench.folder)
+        outcome.seconds = time.monotonic() - begun
+        return outcome
+
+    def advance(self, bench, steps):
+        """Does the jobs of a case; what it returns."""
+        heard = None
+        while True:
+            try:
+                job = steps.send(heard)
+            except StopIteration as end:
+                return end.value or ""
+            if self.guest is None:
+                self.guest = self.lab.machine.boot()
+            heard = self.lab.machine.do(self.guest, dict(zip(bench.letters, bench.paths)), job.script, job.cut)
+            if job.cut:
+                self.guest = None
+            bench.heard(job, heard)
+
+    def end(self):
+        if self.guest is not None:
+            self.lab.machine.stop(self.guest)
+            self.guest = None

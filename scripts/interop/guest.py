@@ -1,0 +1,112 @@
+"""A user-mode Linux that runs: drives come and go through its management console, jobs are done one by one."""
+import hashlib
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+from .requirement import Failed
+
+# Far more than it takes, also on a busy machine.
+BOOT_SECONDS = 120
+JOB_SECONDS = 330
+# Of the management console, UML's mconsole: a request and its answer, both with a text of at most so many bytes.
+MAGIC, VERSION, TEXT_BYTES = 0xCAFEBABE, 2, 512
+CONSOLE_SECONDS = 20
+
+
+class Guest:
+    """Boots at once. `place` is a folder of its own."""
+
+    def __init__(self, words, place):
+        self.place = place
+        self.jobs = 0
+        # A session of its own: the machine is several processes, and all of them must go at once.
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env=dict(os.environ, TMPDIR=place))
+        self.console = None
+
+    def wait_for_boot(self):
+        self.read_until(r"^@@READY", BOOT_SECONDS)
+        self.console = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.console.bind(os.path.join(self.place, "client"))
+        self.console.connect(os.path.join(self.place, "m/mconsole"))
+        self.console.settimeout(CONSOLE_SECONDS)
+
+    def order(self, text):
+        """What the management console answers to that, and whether it did it."""
+        self.console.send(struct.pack("<III", MAGIC, VERSION, len(text)) + text.encode().ljust(TEXT_BYTES, b"\0"))
+        answer, more = "", 1
+        while more:
+            packet = self.console.recv(12 + TEXT_BYTES)
+            error, more, length = struct.unpack_from("<III", packet)
+            answer += packet[12 : 12 + length].decode(errors="replace")
+        return not error, answer.strip()
+
+    def plug_in(self, drives):
+        for letter, path in drives.items():
+            done, answer = self.order(f"config ubd{letter}={path}")
+            if not done:
+                raise Failed(f"the machine does not take the drive {letter}: {answer}")
+
+    def pull_out(self, letters):
+        """What has just been stopped may have a drive open for a moment longer."""
+        end = time.monotonic() + CONSOLE_SECONDS
+        for letter in letters:
+            while True:
+                done, answer = self.order(f"remove ubd{letter}")
+                if done:
+                    break
+                if time.monotonic() > end:
+                    raise Failed(f"the machine does not give up the drive {letter}: {answer}")
+                time.sleep(0.02)
+
+    def do(self, script, name):
+        """What the job with that script prints; `name` is how it is called in the machine's folder."""
+        self.jobs += 1
+        with open(os.path.join(self.place, f"job{self.jobs}"), "w") as file:
+            file.write(script)
+        self.process.stdin.write(f"{name}/job{self.jobs}\n".encode())
+        self.process.stdin.flush()
+        text = self.read_until(r"^@@DONE \d+", JOB_SECONDS)
+        return re.sub(rf"^SUM {name}/(\S+)$", self.computed_sum, text, flags=re.MULTILINE)
+
+    def computed_sum(self, line):
+        """In place of a file's name, which is forgotten then, the sum of its bytes."""
+        path = os.path.join(self.place, line[1])
+        with open(path, "rb") as file:
+            found = hashlib.md5(file.read()).hexdigest()
+        os.remove(path)
+        return f"SUM {found}"
+
+    def read_until(self, mark, seconds):
+        """All that it prints until a line with `mark`."""
+        text, end = "", time.monotonic() + seconds
+        output = self.process.stdout.fileno()
+        while not re.search(mark, text, flags=re.MULTILINE):
+            left = end - time.monotonic()
+            ready = left > 0 and select.select([output], [], [], left)[0]
+            part = os.read(output, 1 << 16) if ready else b""
+            if not part:
+                why = "ended" if ready else f"said nothing in {seconds} s"
+                raise Failed(f"the machine {why}: {text[-900:]}")
+            text += part.decode(errors="replace").replace("\r", "")
+        return text
+
+    def end(self):
+        """The power goes."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        for end in (self.process.stdin, self.process.stdout, self.console):
+            if end is not None:
+                end.close()
+        shutil.rmtree(self.place, ignore_errors=True)
