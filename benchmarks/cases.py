@@ -13,6 +13,7 @@ CASES = {
     "raid5-stripe-null": (2_000, {"level": 5, "member": NULL, "count": 4, **STRIPES}),
     "raid5-read-degraded-null": (20_000, {"level": 5, "member": NULL, "count": 4, "failed": 1, **RANDOM}),
     "raid5-write-ram": (10_000, {"level": 5, "member": RAM, "count": 4, "rw": "randwrite", **RANDOM}),
+    "raid5-write-log-ram": (10_000, {"level": 5, "member": RAM, "count": 4, "rw": "randwrite", "write-hole": "log", **RANDOM}),
     "raid5-stripe-ram": (1_000, {"level": 5, "member": RAM, "count": 4, **STRIPES}),
     "raid5-read-degraded-ram": (10_000, {"level": 5, "member": RAM, "count": 4, "failed": 1, **RANDOM}),
 }

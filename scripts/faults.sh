@@ -17,5 +17,11 @@ first=$(($(date +%s) * 10000))
 say "seeds $first..$((first + count)), each twice"
 "$fullstripe" sim faults --seeds "$first..$((first + count))" --twice
 
+# Drives that come back while the array serves.
+"$fullstripe" sim faults --mode returning --seeds "$first..$((first + count / 10 + 1))" --twice
+
 # Drives that lie: what comes of that is counted, and nothing else may go wrong.
 "$fullstripe" sim faults --mode lying --seeds "$first..$((first + count / 10 + 1))" --twice
+
+# Whatever happens in virtual time, and every figure of it, is the same in this build as in the tests' own.
+"$fullstripe" sim digest

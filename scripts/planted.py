@@ -65,7 +65,7 @@ def build():
         if not message.get("executable"):
             continue
         target = message["target"]
-        if target["kind"] == ["example"]:
+        if target["kind"] == ["example"] and target["name"] == "planted":
             histories = message["executable"]
         elif message["profile"]["test"]:
             crate = re.search(r"crates/(\w+)", message["manifest_path"]).group(1)

@@ -1,13 +1,18 @@
 //! What the fuzzer does with any bytes, callable from ordinary tests too: makes a small array, lets the bytes
-//! change up to four places of one member's record (checksum repaired), write anything into its logs, and drop
-//! a member; then assembles it, replay included.
+//! change up to four places of one member's record (checksum repaired), write anything into its logs, or leave a
+//! write half done with a true log, and drop a member; then assembles it, replay included.
 //!
-//! Whatever the bytes say, nothing may panic or run away, no chunk of data may be written, and an array that
-//! starts although one member's record of the same generation says something else has the shape that it had.
+//! Whatever the bytes say, nothing may panic or run away: commands, their bytes and the longest are bounded, and
+//! none passes the end of a drive. No chunk of data may be written. An array that starts although one member's
+//! record of the same generation says something else has the shape that it had and each drive in its own slot,
+//! and where the log is true it serves what was there, unless the operator has accepted what it may lack.
 
-use crate::assemble::assemble;
+mod half_done;
+
+use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Looked, Member, look};
-use engine::control::record::Record;
+use engine::control::record::MemberState;
+use half_done::HalfDone;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::codec::checksum;
 use metadata::imsm::geometry::SizeRequest;
@@ -17,7 +22,7 @@ use metadata::imsm::start::StartOptions;
 use metadata::imsm::{
     DecodeError, Level, Mpb, SectorSize, Serial, VolumeName, WriteHolePolicy, shadow,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -29,6 +34,10 @@ const MIB_SECTORS: u64 = 2048;
 const PAGE_BYTES: usize = 4096;
 const CHECKSUM: std::ops::Range<usize> = 0x20..0x24;
 const GENERATION: std::ops::Range<usize> = 0x2C..0x30;
+/// Most commands of a start to one drive, most bytes of all of them, and of one: a log's area.
+const COMMANDS_MAX: u64 = 2000;
+const BYTES_MAX: u64 = 64 << 20;
+const COMMAND_BYTES_MAX: usize = 2 << 20;
 /// Most places of a record that are changed.
 const CHANGES_MAX: usize = 4;
 
@@ -39,6 +48,8 @@ struct Memory {
     name: String,
     pages: Pages,
     looked: Looked,
+    /// Commands so far, and their bytes.
+    work: Cell<(u64, u64)>,
 }
 
 /// See the module's prose. Returns whether the array was started.
@@ -72,6 +83,11 @@ pub fn fuzz_one(data: &[u8]) -> bool {
     if let Some(logged) = &logged {
         put_log(&drives[usize::from(next()) % members], logged, &mut next);
     }
+    let is_true = next() & 1 == 1;
+    let half_done = logged
+        .as_ref()
+        .filter(|_| is_true && choice & 16 != 0)
+        .map(|logged| HalfDone::put(&drives, &mpb, logged, &mut next));
     let before: Vec<_> = drives.iter().map(|pages| pages.borrow().clone()).collect();
     let present = (0..members).filter(|&slot| slot != missing);
     let found = present.filter_map(|slot| Memory::open(slot, drives[slot].clone()));
@@ -92,7 +108,11 @@ pub fn fuzz_one(data: &[u8]) -> bool {
         && has_witness
         && !says_newer
     {
-        require_shape(&mpb, &container.record);
+        require_same_array(&mpb, container);
+        let is_accepted = options.accept_write_hole || options.accept_unsynced;
+        if let Some(half_done) = half_done.filter(|_| !is_accepted) {
+            half_done.require_served(container, &drives);
+        }
     }
     started.is_ok()
 }
@@ -214,14 +234,23 @@ fn require_data_untouched(
     }
 }
 
-fn require_shape(mpb: &Mpb, record: &Record) {
+fn require_same_array(mpb: &Mpb, container: &Container<Memory>) {
     let expected = crate::assemble::geometry_of(&mpb.volumes[0], SECTOR.bytes() as u32)
         .expect("it was made by the rules");
+    let record = &container.record;
     for volume in &record.volumes {
         assert_eq!(
             volume.geometry, expected,
             "one member has changed the shape"
         );
+        for (at, slot) in volume.slots.iter().enumerate() {
+            let member = slot.member.map(|member| usize::from(member.0));
+            let serves = |&member: &usize| record.members[member].state == MemberState::Active;
+            if let Some(member) = member.filter(serves).filter(|_| slot.current) {
+                let served_by = &container.members[member].name;
+                assert_eq!(*served_by, name(at), "one member has moved drives");
+            }
+        }
     }
 }
 
@@ -265,7 +294,26 @@ impl Memory {
             name: name(slot),
             pages,
             looked: looked.ok()?,
+            work: Cell::default(),
         })
+    }
+}
+
+impl Memory {
+    /// Counts a command, which has to be one that a drive can carry out.
+    fn count(&self, offset_bytes: u64, length_bytes: usize) {
+        let (commands, bytes) = self.work.get();
+        let (commands, bytes) = (commands + 1, bytes + length_bytes as u64);
+        let end = offset_bytes.checked_add(length_bytes as u64);
+        assert!(
+            end.is_some_and(|end| end <= DRIVE_BYTES),
+            "{length_bytes} bytes at {offset_bytes} pass the end of the drive"
+        );
+        assert!(
+            commands <= COMMANDS_MAX && bytes <= BYTES_MAX && length_bytes <= COMMAND_BYTES_MAX,
+            "{commands} commands, {bytes} bytes, the last one of {length_bytes}"
+        );
+        self.work.set((commands, bytes));
     }
 }
 
@@ -303,10 +351,12 @@ impl Member for Memory {
     }
 
     fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> anyhow::Result<Vec<u8>> {
+        self.count(offset_bytes, length_bytes);
         Ok(read(&self.pages, offset_bytes, length_bytes))
     }
 
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        self.count(offset_bytes, bytes.len());
         write(&self.pages, offset_bytes, bytes);
         Ok(())
     }
@@ -326,6 +376,24 @@ mod tests {
         fuzz_one(&[
             106, 226, 206, 179, 44, 105, 40, 70, 152, 9, 117, 74, 49, 201, 77, 97,
         ]);
+    }
+
+    /// Every state of a write that was cut off, with all drives and without each, starts and serves what was there.
+    #[test]
+    fn writes_that_were_cut_off_are_settled_by_their_log() {
+        let dirty_and_degraded = 4 | 16 | 32;
+        for (level, members) in [(0, 3), (1, 4)] {
+            for missing in (0..members).chain([255]) {
+                let rows = [0, 1, 2, 3, 4, 63].into_iter();
+                for (row, half) in rows.flat_map(|row| (0..16).map(move |half| (row, half))) {
+                    let mut script = vec![level | dirty_and_degraded, 0, missing];
+                    // No change, and two units of a log without entries, which the true one takes the place of.
+                    script.extend([0; 8]);
+                    script.extend([1, row, row % 4, row + half, half]);
+                    assert!(fuzz_one(&script), "{script:?} starts");
+                }
+            }
+        }
     }
 
     /// A thousand scripts, and that the unspoiled ones start.
@@ -353,6 +421,6 @@ mod tests {
         drives.iter().for_each(|pages| put_record(pages, &mpb));
         let found = (0..3).filter_map(|slot| Memory::open(slot, drives[slot].clone()));
         let container = assemble(found.collect::<Vec<_>>(), StartOptions::default(), false);
-        require_shape(&mpb, &container.expect("it starts").record);
+        require_same_array(&mpb, &container.expect("it starts"));
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that are known but not due yet: I/O of throttled members.
+//! Answers that are known but not due yet: I/O of members with a [pace](crate::pace).
 
 use engine::units::{MemberId, Nanos};
 use engine::world::Token;
@@ -88,7 +88,7 @@ impl HeldAnswers {
 
     /// When a sleeper should look again: a little after the first answer is due if more are to come, so that
     /// a fast drive's answers are given several at a time. The drive's rate does not suffer, because its
-    /// budget grants such lateness back (`throttle`).
+    /// pace grants such lateness back.
     pub fn next_look(&self) -> Option<Nanos> {
         let next = self.next()?;
         let lateness = Nanos(self.last.since(next).0 / LATENESS_PART).min(LATENESS_MAX);

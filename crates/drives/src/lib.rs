@@ -3,7 +3,7 @@
 //! In the order in which a byte meets it: [`spec`] reads what the user calls a member, [`drive`] opens
 //! it and [`claimants`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
 //! io_uring per shard; [`calls`] and [`helpers`] serve files that the ring does not suit; [`memory`] and
-//! [`throttle`] are members without, or slower than, hardware;
+//! [`pace`] are members without, or slower than, hardware;
 //! [`mailbox`] carries messages between shards; [`port`] is the seam to the exports; [`world`] puts them
 //! together behind `engine::world::World`. [`nvme`] asks an NVMe drive about itself.
 //!
@@ -28,10 +28,10 @@ pub mod helpers;
 pub mod mailbox;
 pub mod memory;
 pub mod nvme;
+pub mod pace;
 pub mod port;
 pub mod ring;
 pub mod spec;
-pub mod throttle;
 mod transfer;
 pub mod world;
 

@@ -14,11 +14,15 @@
 //! | `write-iops` | the same | 4 KiB writes per second |
 //! | `bandwidth` | size | bytes per second, reads and writes together |
 //! | `latency` | time | added to every I/O |
+//! | `model` | drive | answers when the model of this drive does: an id like `p4510-2tb`, `FILE.toml`, `FILE.toml#ID` |
+//! | `state` | `fresh`, `filled`, `steady`, `worn` | what the modelled drive has behind it; `steady` unless given |
 //!
 //! Sizes are bytes or carry `k`, `m`, `g`, `t` for KiB, MiB, GiB, TiB. Times are whole nanoseconds or
 //! carry `ns`, `us`, `ms`, `s`. A path cannot contain a comma.
 
 use engine::units::Nanos;
+use models::drive::State;
+use models::library;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -60,6 +64,15 @@ impl Limits {
     }
 }
 
+/// The drive whose model says when a member answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Model {
+    /// An id of those that come with the program, or a file: see [`library`].
+    pub drive: String,
+    /// What the drive has behind it.
+    pub state: State,
+}
+
 /// A parsed member specification. See the module's prose for the grammar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberSpec {
@@ -71,6 +84,8 @@ pub struct MemberSpec {
     pub sector_bytes: Option<u32>,
     /// Artificial limits.
     pub limits: Limits,
+    /// Or the drive that it is as fast as.
+    pub model: Option<Model>,
 }
 
 /// Why a text is not a member specification.
@@ -87,7 +102,7 @@ pub enum SpecError {
     /// A key that there is none of.
     #[error(
         "member \"{text}\": unknown key \"{key}\"; the keys are serial, sector, read-iops, write-iops, \
-         bandwidth and latency"
+         bandwidth, latency, model and state"
     )]
     UnknownKey {
         /// The whole specification.
@@ -102,6 +117,29 @@ pub enum SpecError {
         text: String,
         /// The key.
         key: String,
+    },
+    /// A model that nobody knows.
+    #[error("member \"{text}\": {sentence}")]
+    UnknownModel {
+        /// The whole specification.
+        text: String,
+        /// What is wrong with it.
+        sentence: String,
+    },
+    /// A state of no drive.
+    #[error("member \"{text}\": state= is that of a modelled drive; name one with model=")]
+    StateAlone {
+        /// The whole specification.
+        text: String,
+    },
+    /// Two answers to the question how fast.
+    #[error(
+        "member \"{text}\": model= says how fast it is; leave out read-iops, write-iops, bandwidth \
+         and latency"
+    )]
+    ModelAndLimits {
+        /// The whole specification.
+        text: String,
     },
     /// A value that does not fit its key.
     #[error("member \"{text}\": {key} cannot be \"{value}\"; {expected}")]
@@ -122,6 +160,8 @@ const SIZE_HELP: &str =
 const COUNT_HELP: &str = "give a count above zero, or one with k (1000) or m (1000000), like 500k";
 const TIME_HELP: &str = "give a time like 90us or 2ms, at most 60s";
 const SECTOR_HELP: &str = "give 512 or 4096";
+const MODEL_HELP: &str = "give a drive like p4510-2tb, or a profile like ./mine.toml";
+const STATE_HELP: &str = "give fresh, filled, steady or worn";
 const SERIAL_HELP: &str =
     "give 1 to 16 printable ASCII characters without spaces, commas and colons";
 /// Longest latency; anything beyond would look like a dead drive.
@@ -132,13 +172,8 @@ impl FromStr for MemberSpec {
 
     fn from_str(text: &str) -> Result<MemberSpec, SpecError> {
         let mut parts = text.split(',');
-        let target = parse_target(text, parts.next().unwrap_or_default())?;
-        let mut spec = MemberSpec {
-            target,
-            serial: None,
-            sector_bytes: None,
-            limits: Limits::default(),
-        };
+        let mut spec = MemberSpec::plain(parse_target(text, parts.next().unwrap_or_default())?);
+        let mut state = None;
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -149,7 +184,20 @@ impl FromStr for MemberSpec {
                 });
             }
             seen.push(key);
-            spec.set(text, key, value)?;
+            if key == "state" {
+                state = Some(parse_state(text, value)?);
+            } else {
+                spec.set(text, key, value)?;
+            }
+        }
+        let text = || text.to_owned();
+        match (&mut spec.model, state) {
+            (None, Some(_)) => return Err(SpecError::StateAlone { text: text() }),
+            (Some(model), Some(state)) => model.state = state,
+            (_, None) => {}
+        }
+        if spec.model.is_some() && spec.limits.any() {
+            return Err(SpecError::ModelAndLimits { text: text() });
         }
         Ok(spec)
     }
@@ -164,6 +212,7 @@ impl MemberSpec {
             serial: None,
             sector_bytes: None,
             limits: Limits::default(),
+            model: None,
         }
     }
 
@@ -193,6 +242,8 @@ impl MemberSpec {
                 self.limits.bandwidth_bytes_per_second = Some(bytes);
             }
             "latency" => self.limits.latency = parse_time(value).ok_or(bad(TIME_HELP))?,
+            "model" if value.is_empty() => return Err(bad(MODEL_HELP)),
+            "model" => self.model = Some(parse_model(text, value)?),
             _ => {
                 return Err(SpecError::UnknownKey {
                     text: text.to_owned(),
@@ -228,6 +279,37 @@ fn parse_target(text: &str, target: &str) -> Result<Target, SpecError> {
     } else {
         Ok(Target::Path(PathBuf::from(target)))
     }
+}
+
+/// Files are looked at when the member is opened.
+fn parse_model(text: &str, drive: &str) -> Result<Model, SpecError> {
+    if !library::is_file(drive) {
+        library::with_id(drive).map_err(|refusal| SpecError::UnknownModel {
+            text: text.to_owned(),
+            sentence: refusal.sentence(),
+        })?;
+    }
+    Ok(Model {
+        drive: drive.to_owned(),
+        state: State::Steady,
+    })
+}
+
+fn parse_state(text: &str, value: &str) -> Result<State, SpecError> {
+    Ok(match value {
+        "fresh" => State::Fresh,
+        "filled" => State::Filled,
+        "steady" => State::Steady,
+        "worn" => State::Worn,
+        _ => {
+            return Err(SpecError::BadValue {
+                text: text.to_owned(),
+                key: "state=".to_owned(),
+                value: value.to_owned(),
+                expected: STATE_HELP,
+            });
+        }
+    })
 }
 
 /// Digits, then one of `units` or nothing; the product, unless it is zero or overflows.
@@ -287,109 +369,4 @@ fn parse_serial(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> MemberSpec {
-        text.parse().unwrap()
-    }
-
-    fn error(text: &str) -> String {
-        text.parse::<MemberSpec>().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn targets() {
-        assert_eq!(
-            parse("/dev/nvme0n1").target,
-            Target::Path("/dev/nvme0n1".into())
-        );
-        assert_eq!(
-            parse("ram:64m").target,
-            Target::Ram {
-                size_bytes: 64 << 20
-            }
-        );
-        assert_eq!(
-            parse("null:2T").target,
-            Target::Null {
-                size_bytes: 2 << 40
-            }
-        );
-        assert_eq!(
-            parse("ram:1048576").target,
-            Target::Ram {
-                size_bytes: 1 << 20
-            }
-        );
-        assert_eq!(parse("./ram:1").target, Target::Path("./ram:1".into()));
-        assert!(!parse("d0.img").limits.any());
-    }
-
-    #[test]
-    fn keys() {
-        let text = "d0.img,serial=BAY-7,sector=4096,read-iops=640k,write-iops=1m,\
-                    bandwidth=3200m,latency=80us";
-        let spec = parse(text);
-        assert_eq!(spec.serial.as_deref(), Some("BAY-7"));
-        assert_eq!(spec.sector_bytes, Some(4096));
-        assert_eq!(
-            spec.limits,
-            Limits {
-                read_iops: Some(640_000),
-                write_iops: Some(1_000_000),
-                bandwidth_bytes_per_second: Some(3200 << 20),
-                latency: Nanos(80_000),
-            }
-        );
-        assert!(spec.limits.any());
-        assert_eq!(parse("a,latency=1500").limits.latency, Nanos(1500));
-        assert_eq!(parse("a,latency=2ms").limits.latency, Nanos(2_000_000));
-    }
-
-    #[test]
-    fn every_error_is_a_sentence_that_names_the_key() {
-        for (text, wanted) in [
-            ("", "names no drive"),
-            (",serial=A", "names no drive"),
-            ("ram:", "ram: cannot be \"\"; give bytes, or"),
-            ("ram:64q", "ram: cannot be \"64q\"; give bytes, or"),
-            ("null:0", "null: cannot be \"0\""),
-            ("ram:99999999t", "ram: cannot be \"99999999t\""),
-            (
-                "a,colour=red",
-                "unknown key \"colour\"; the keys are serial",
-            ),
-            ("a,", "unknown key \"\""),
-            (
-                "a,sector=520",
-                "sector= cannot be \"520\"; give 512 or 4096",
-            ),
-            ("a,sector", "sector= cannot be \"\""),
-            (
-                "a,read-iops=0",
-                "read-iops= cannot be \"0\"; give a count above zero",
-            ),
-            ("a,write-iops=-5", "write-iops= cannot be \"-5\""),
-            (
-                "a,bandwidth=fast",
-                "bandwidth= cannot be \"fast\"; give bytes",
-            ),
-            (
-                "a,latency=61s",
-                "latency= cannot be \"61s\"; give a time like 90us",
-            ),
-            ("a,serial=", "serial= cannot be \"\"; give 1 to 16"),
-            ("a,serial=12345678901234567", "serial= cannot be"),
-            ("a,serial=a:b", "serial= cannot be \"a:b\""),
-            ("a,serial=a,serial=b", "serial= is given twice"),
-        ] {
-            let message = error(text);
-            assert!(message.contains(wanted), "{text:?} gave {message:?}");
-            assert!(
-                message.starts_with(&format!("member \"{text}\"")),
-                "{message}"
-            );
-        }
-    }
-}
+mod tests;

@@ -69,7 +69,7 @@ pub(crate) struct Transfer {
     pub offset_bytes: u64,
     /// How many have not.
     pub left_bytes: u64,
-    /// When a throttled member may answer; zero otherwise.
+    /// When a member with a pace may answer; zero otherwise.
     pub finish: Nanos,
     /// The first byte of memory given, for whoever allocated it.
     pub memory: Option<Buffer>,

@@ -72,6 +72,7 @@ impl Engine {
             volume.refresh(self.failed, self.durable_failed);
             self.adopt_job(at, view.volumes[at].job);
             self.volumes[at].note_bad_blocks(view.bad_blocks.members());
+            self.volumes[at].note_sync();
             self.follow_carriers(at);
             if self.volumes[at].view.stopping {
                 self.refuse_blocked(at);

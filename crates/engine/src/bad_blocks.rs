@@ -8,7 +8,8 @@
 //! nothing is acknowledged whose only copy would be called unreadable, in this process or after a crash, and
 //! the record never trusts what a power cut can take back. Other writes wait for none of that.
 //!
-//! What a rebuild cannot have is recorded on the new drive before the rebuild goes on.
+//! What a rebuild cannot have is recorded on the new drive before the rebuild goes on, and parity that a write
+//! cannot compute before the write ([`crate::parity_given_up`]).
 //!
 //! All of this is behind [`Engine::watched`]: members without recorded ranges pay nothing.
 
@@ -112,7 +113,7 @@ impl Engine {
     }
 
     /// Has the controller record what became of a step's range; the step waits for that.
-    fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
+    pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
         let running = &mut self.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         state.progress = Progress::Recording;
@@ -147,6 +148,10 @@ impl Engine {
             BadBlockChange::Rewritten => {
                 let asked_again = self.step_error(index, at, LOG_FULL);
                 debug_assert!(!asked_again, "that is no error to try again after");
+            }
+            BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
+                state.progress = Progress::Done;
+                self.parity_recorded(index, recorded);
             }
             BadBlockChange::Lost => {
                 state.progress = Progress::Done;

@@ -136,6 +136,16 @@ impl Bitmap {
 }
 
 impl Volume {
+    /// Whether some of a range of the volume is marked; without a bitmap all of it counts as that.
+    pub(crate) fn is_marked(&self, offset_bytes: u64, length_bytes: u32) -> bool {
+        let Some(bitmap) = &self.bitmap else {
+            return true;
+        };
+        let (first, last) = bitmap.regions_of(&self.shape, offset_bytes, length_bytes);
+        let marked = bitmap.next_marked(u64::from(first));
+        marked.is_some_and(|marked| marked <= u64::from(last))
+    }
+
     /// Where a job that goes by the bitmap goes on from `band`: the same band if it has to be done.
     pub(crate) fn next_band_in_doubt(&self, band: u64) -> u64 {
         let goes_by_it = |job: &&crate::background::JobRunner| {

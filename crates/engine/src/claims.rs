@@ -1,4 +1,4 @@
-//! Who works on which bands of mirrors: the one table that all shards share.
+//! What all shards share: who works on which bands of mirrors, and which members have failed.
 //!
 //! A row has an owner, and for parity only the owner writes it. A mirrored write needs so little that asking
 //! the owner costs more than the write itself, so a shard may write another's band if it *claims* it. The
@@ -19,7 +19,13 @@
 //! 3. *While an owner waits, nobody claims another's bands.* So the claims that it waits for run out.
 //!
 //! Claims wait for nothing but the drives, so nobody waits in a circle.
+//!
+//! A member that fails is put into the shared set by whoever sees it fail, before anything else, and every shard
+//! looks at the set before each turn's answers. The controller's view says so as well, later: messages take
+//! their time. Meanwhile another shard would read from the drive, or flush it again, and a drive that has failed
+//! to flush may have lost what was acknowledged, and do as it is told the next time.
 
+use crate::control::record::MemberSet;
 use crate::limits::SHARDS_MAX;
 use crate::ranges::BandKey;
 use crate::request::{Operation, Request};
@@ -42,6 +48,7 @@ pub struct Claims {
     /// By the band's hash: 0, or the shard's number plus 1 in the high byte and its locks in the low one.
     slots: Box<[AtomicU16]>,
     view: Views,
+    failed: Failed,
 }
 
 /// What all shards read and hardly ever write. On lines of its own.
@@ -53,6 +60,12 @@ struct Views {
     /// Owners that wait for a claim.
     waiting: AtomicU32,
 }
+
+/// Members that any shard has seen fail, by number: the lower 64, and the upper. On a line of its own, which each
+/// turn reads and nobody writes as long as all is well.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Failed([AtomicU64; 2]);
 
 const _: () = assert!(SHARDS_MAX < 256, "a slot names its shard by a byte");
 
@@ -66,7 +79,23 @@ impl Claims {
                 adopted: AtomicU64::new(0),
                 waiting: AtomicU32::new(0),
             },
+            failed: Failed([AtomicU64::new(0), AtomicU64::new(0)]),
         })
+    }
+
+    /// Some members have failed.
+    pub(crate) fn fail(&self, members: MemberSet) {
+        let [low, high] = &self.failed.0;
+        low.fetch_or(members.0 as u64, Ordering::SeqCst);
+        high.fetch_or((members.0 >> 64) as u64, Ordering::SeqCst);
+    }
+
+    /// Members that any shard has seen fail.
+    #[inline]
+    pub(crate) fn failed(&self) -> MemberSet {
+        let [low, high] = &self.failed.0;
+        let high = u128::from(high.load(Ordering::SeqCst));
+        MemberSet(high << 64 | u128::from(low.load(Ordering::SeqCst)))
     }
 
     fn slot(&self, hash: u32) -> &AtomicU16 {

@@ -6,7 +6,7 @@ use crate::inflight::Work;
 use crate::layout::Level;
 use planted::{Bug, planted};
 
-use crate::piecewise::Piecewise;
+use crate::piecewise::{PieceParity, Piecewise};
 use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind, mirror, parity};
 use crate::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
@@ -253,7 +253,10 @@ impl Engine {
     ) -> Result<(), NotEnoughMembers> {
         self.stats.plans_write += 1;
         let mut view = self.view_of(key);
-        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+        let alone = piecewise.is_some_and(|piecewise| piecewise.parity == PieceParity::GivenUp);
+        if !alone {
+            view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+        }
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
         let mut pieces = [Piece::EMPTY; PIECES_MAX];
@@ -280,6 +283,9 @@ impl Engine {
         }
         let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
         let pieces = &pieces[..count];
+        if alone {
+            return parity::data_alone(plan, shape, row, pieces, &view, fua_any);
+        }
         if shape.level == Level::Raid5 {
             return parity::parity_write(plan, shape, row, pieces, &view, fua_any);
         }
@@ -337,13 +343,13 @@ impl Engine {
         self.stats.plans_reconstruct += 1;
         let repairs = part.kind == PartKind::Reconstruct { repairs: true };
         // One that is to be repaired is asked again, and first: that finds the block.
+        let tried = self.volumes[key.volume as usize].slot_of(part.tried);
         let (first, avoid) = if repairs {
-            (part.tried, unreadable)
+            (tried, unreadable)
         } else {
-            (SlotSet(0), SlotSet(part.tried.0 | unreadable.0))
+            (SlotSet(0), SlotSet(tried.0 | unreadable.0))
         };
         let mut view = self.view_of(key);
-        view.readable.0 &= !avoid.0;
         let volume = &self.volumes[key.volume as usize];
         let shape = &volume.shape;
         let row = volume.band_range(key.band).0;
@@ -352,7 +358,10 @@ impl Engine {
             low_bytes: part.low,
             high_bytes: part.high,
         };
-        let plan = &mut self.running[index].plan;
+        let must_equal = volume.must_equal_under_lock(part.data_index, range, &view);
+        view.readable.0 &= !avoid.0;
+        let running = &mut self.running[index];
+        let plan = &mut running.plan;
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0);
         let asked_first = SlotSet(readable.0 & first.0).iter().next();
@@ -360,6 +369,12 @@ impl Engine {
         let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
         let write_back = repairs && !volume.view.read_only && !planted(Bug::RepairForgotten);
         match (readable, bad.filter(|_| write_back)) {
+            (Some(slot), _) if must_equal => {
+                running.missed.0 |= volume.unrecorded_in(slots).0;
+                let source = (slot, part.data_index);
+                mirror::mirror_equal(plan, shape, source, range, &view, part.buffer);
+                Ok(())
+            }
             (Some(slot), None) => {
                 plan.read(shape, 0, slot, range, part.buffer);
                 Ok(())

@@ -89,8 +89,26 @@ impl Engine {
         });
     }
 
-    /// Members that must not be used any more from now on.
+    /// Hears of members that other shards have seen fail.
+    #[inline]
+    pub(crate) fn hear_of_failures(&mut self) {
+        let failed = self.claims.failed();
+        if !failed.within(self.failed) && !planted(Bug::FailureKeptToOneself) {
+            self.heard_of(failed);
+        }
+    }
+
+    #[cold]
+    fn heard_of(&mut self, failed: MemberSet) {
+        self.note_failed(failed);
+        self.refresh_volumes();
+    }
+
+    /// Members that must not be used any more from now on, by any shard.
     pub(crate) fn note_failed(&mut self, members: MemberSet) {
+        if !members.within(self.failed) {
+            self.claims.fail(members);
+        }
         for member in members.iter().filter(|&member| !self.failed.has(member)) {
             self.failed_since[member.0 as usize] = self.now;
         }

@@ -451,7 +451,9 @@ impl Engine {
         self.leave_log(index);
         let running = &mut self.running[index];
         if let Work::Write { .. } = running.work {
-            self.volumes[running.volume as usize].plans_writing -= 1;
+            let volume = &mut self.volumes[running.volume as usize];
+            volume.plans_writing -= 1;
+            volume.plans_ended = volume.plans_ended.wrapping_add(1);
         }
         if let Some(block) = running.scratch.take() {
             self.scratch.give(block);

@@ -8,9 +8,9 @@ use crate::limits::{BAND_BYTES_MAX, FORWARDED_MAX, READ_PLAN_BYTES_MAX};
 use crate::plan::{RowView, Step, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::{Failure, Operation};
-use crate::route::{Cut, PARTS_RESERVED, PLANS_RESERVED};
+use crate::route::{Cut, PARTS_RESERVED, PLANS_RESERVED, RECONSTRUCTIONS_LEAVE};
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, ShardId, Slot, SlotSet};
+use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet};
 use crate::volume::Volume;
 use planted::{Bug, planted};
 
@@ -123,13 +123,12 @@ impl Engine {
     fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
         let at = self.requests[index].request.volume.0 as usize;
         let origin = &self.requests[index].origin;
-        let (tried, repairs) =
-            origin.map_or((SlotSet(0), false), |from| (from.tried, from.repairs));
+        let (tried, repairs) = origin.map_or((None, false), |from| (from.tried, from.repairs));
         let volume = &self.volumes[at];
         let slot = match kind {
             // Another slot would serve, and leave the block as it is.
             StepKind::Read if repairs => None,
-            StepKind::Read => self.read_slot(volume, cut.place, tried),
+            StepKind::Read => self.read_slot(volume, &cut, volume.slot_of(tried)),
             _ => Some(Slot(cut.place.data_index)),
         };
         match slot {
@@ -145,15 +144,21 @@ impl Engine {
         }
     }
 
-    /// Which slot a read of this place goes to, if any can serve it.
+    /// Which slot a read of this piece goes to, if any can serve it as it is.
     #[inline]
-    fn read_slot(&self, volume: &Volume, place: Location, avoid: SlotSet) -> Option<Slot> {
+    fn read_slot(&self, volume: &Volume, cut: &Cut, avoid: SlotSet) -> Option<Slot> {
+        let place = cut.place;
         let row_view;
         let view = match volume.uniform() {
             Some(view) => view,
             None => {
                 let band = volume.band(place.row, place.in_chunk_bytes);
-                row_view = volume.row_view(band, self.id, self.shards, self.failed);
+                let view = volume.row_view(band, self.id, self.shards, self.failed);
+                let in_sync = !volume.may_differ(place, cut.length, &view);
+                if !in_sync && volume.must_equal(place, &view) {
+                    return None;
+                }
+                row_view = RowView { in_sync, ..view };
                 &row_view
             }
         };
@@ -174,8 +179,8 @@ impl Engine {
         if slots.0 & slots.0.wrapping_sub(1) == 0
             || !(view.in_sync || planted(Bug::MirrorReadsAnywhere))
         {
-            // One candidate or none; or mirrors that may differ: always the lowest, so that a region
-            // never flips between two contents.
+            // One candidate or none; or mirrors that may differ and must not be made equal: always the lowest,
+            // so that a region does not flip between two contents as long as that can be read.
             return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
         }
         Some(self.balance(volume, slots, place))
@@ -232,18 +237,11 @@ impl Engine {
                     return Issued::NoForward;
                 }
                 let row_cut = self.row_cut(index, cut);
-                self.forward(
-                    index,
-                    owner,
-                    request.operation,
-                    row_cut,
-                    (SlotSet(0), false),
-                );
+                self.forward(index, owner, request.operation, row_cut, (None, false));
                 Some(row_cut.length)
             } else if request.operation == Operation::Write {
                 let kind = PartKind::Write { fua: request.fua };
-                self.enqueue(index, kind, cut, SlotSet(0))
-                    .then_some(cut.length)
+                self.enqueue(index, kind, cut, None).then_some(cut.length)
             } else {
                 self.issue_zero(index, cut)
             };
@@ -282,9 +280,7 @@ impl Engine {
             fua: request.fua,
         };
         if shape.level != Level::Raid5 {
-            return self
-                .enqueue(index, kind, cut, SlotSet(0))
-                .then_some(cut.length);
+            return self.enqueue(index, kind, cut, None).then_some(cut.length);
         }
         let rest = u64::from(request.length_bytes) - self.requests[index].cursor;
         let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
@@ -302,8 +298,7 @@ impl Engine {
             ..cut
         };
         let kind = PartKind::Write { fua: request.fua };
-        self.enqueue(index, kind, zeros, SlotSet(0))
-            .then_some(length)
+        self.enqueue(index, kind, zeros, None).then_some(length)
     }
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
@@ -326,7 +321,7 @@ impl Engine {
                     length: window,
                     ..cut
                 },
-                SlotSet(0),
+                None,
             );
         }
         Some(shape.row_bytes() as u32)
@@ -384,9 +379,15 @@ impl Engine {
     }
 
     /// Queues a part under its band; fails when too few parts are free for a whole chunk.
-    pub(crate) fn enqueue(&mut self, index: u32, kind: PartKind, cut: Cut, tried: SlotSet) -> bool {
+    pub(crate) fn enqueue(
+        &mut self,
+        index: u32,
+        kind: PartKind,
+        cut: Cut,
+        tried: Option<MemberId>,
+    ) -> bool {
         let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
-            16
+            RECONSTRUCTIONS_LEAVE
         } else {
             PARTS_RESERVED
         };
@@ -421,7 +422,7 @@ impl Engine {
         owner: ShardId,
         operation: Operation,
         cut: Cut,
-        (tried, repairs): (SlotSet, bool),
+        (tried, repairs): (Option<MemberId>, bool),
     ) {
         let request = &self.requests[index].request;
         let forward = Forward {

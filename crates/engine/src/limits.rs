@@ -50,6 +50,10 @@ pub const SINGLE_COPIES_MAX: usize = 4;
 pub const PARTS_MAX: usize = 8192;
 /// Bands per shard and job whose redundancy cannot be established; with more, the job is given up.
 pub const UNSYNCED_BANDS_MAX: usize = 256;
+/// Blocks of 128 KiB of which a shard remembers, per volume that is being synchronised, what its clients' reads have
+/// made equal: 512 MiB, in 64 KiB of memory. A decision: several times what is read again and again while a
+/// system comes up after a crash.
+pub const EQUAL_BLOCKS_MAX: usize = 4096;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.
 pub const REAP_MAX: usize = 256;
 

@@ -13,6 +13,9 @@
 //! replayed. Every unit is written to the beginning of the log's area: one that is torn then leaves either
 //! no header or that of the unit before it, which is harmless to replay.
 //!
+//! A drive that fails takes with it what it had in its cache of the unit's writes. It can come back without that
+//! until its failure is on record, so the unit stays the newest one until then.
+//!
 //! A volume that has lost more than it survives keeps its last units: what they stand for was not written
 //! whole, and a drive may come back.
 //!
@@ -22,7 +25,7 @@ mod answers;
 mod exchanged;
 mod unrecorded;
 
-use crate::control::record::LogArea;
+use crate::control::record::{LogArea, MemberSet};
 use crate::inflight::{Progress, Work};
 use crate::layout::Geometry;
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
@@ -393,22 +396,24 @@ impl Engine {
         }
     }
 
+    /// Nothing is owed any more for one of the unit's plans, or for the flush after them.
     fn left_log(&mut self, index: u32) {
         let log = &mut self.logs[index as usize];
-        let Stage::Open(left) = log.stage else {
-            return;
-        };
-        if left > 1 {
-            log.stage = Stage::Open(left - 1);
-            return;
+        match log.stage {
+            Stage::Flushing => log.stage = Stage::Idle,
+            Stage::Open(left) if left > 1 => log.stage = Stage::Open(left - 1),
+            Stage::Open(_) => {
+                let volume = &self.volumes[log.unit.volume.0 as usize];
+                let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
+                if slots.0 | shadows.0 != 0 && !planted(Bug::NextUnitEarly) {
+                    log.stage = Stage::ToFlush;
+                    return;
+                }
+                log.stage = Stage::Flushing;
+                self.log_flushed(index, MemberSet::default());
+            }
+            _ => {}
         }
-        let volume = &self.volumes[log.unit.volume.0 as usize];
-        let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
-        log.stage = if slots.0 | shadows.0 == 0 || planted(Bug::NextUnitEarly) {
-            Stage::Idle
-        } else {
-            Stage::ToFlush
-        };
     }
 
     fn flush_log(&mut self, index: usize) {
@@ -429,9 +434,17 @@ impl Engine {
         self.start(plan);
     }
 
-    /// What a unit's plans wrote is durable.
-    pub(crate) fn log_flushed(&mut self, log: u32) {
-        self.logs[log as usize].stage = Stage::Idle;
+    /// What a unit's plans wrote is durable, but on `missed` and on drives that had failed before and could not be
+    /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
+    pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
+        let volume = &self.volumes[self.logs[log as usize].unit.volume.0 as usize];
+        let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.volatile.0);
+        if unflushed.is_empty() || planted(Bug::UnflushedForgotten) {
+            self.left_log(log);
+        } else {
+            self.owing_logs.push((log, unflushed));
+            self.settle_logs();
+        }
     }
 
     /// The unit that a token names, and the memory for its image.

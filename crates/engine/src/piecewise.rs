@@ -4,6 +4,8 @@
 //! good, although everything beside them can be had. So the plan is given up before it has written anything,
 //! and its range is done piece by piece: half as long after a failure, twice as long after a success.
 //! Only a piece of one grain goes around the unreadable slot; a bad block costs no more than its grain.
+//! Writes that still cannot be done go on block by block, and without parity in the end
+//! ([`crate::parity_given_up`]).
 //!
 //! Each piece is a plan of its own that leaves redundancy valid, so one may read after another has
 //! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
@@ -12,6 +14,7 @@ use crate::event::Event;
 use crate::inflight::{Progress, Work};
 use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
+use crate::parity_given_up::Instead;
 use crate::plan::{NotEnoughMembers, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
@@ -31,9 +34,24 @@ pub(crate) struct Piecewise {
     pub avoid: SlotSet,
     /// Those of them that a scrub has written back.
     healed: SlotSet,
+    /// Of a write to a RAID 5: what has become of the piece's parity.
+    pub parity: PieceParity,
     /// Of a row that is zeroed chunk by chunk: the data chunk under way, and how many there are.
     pub chunk: u8,
     chunks: u8,
+}
+
+/// What a write makes of a piece's parity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PieceParity {
+    /// It is kept true.
+    Kept,
+    /// It cannot be computed, and is being recorded as lost.
+    BeingGivenUp,
+    /// It is on record as lost: the data are written alone.
+    GivenUp,
+    /// It could not be recorded as lost, so the piece is not written.
+    NotRecorded,
 }
 
 impl Piecewise {
@@ -45,14 +63,16 @@ impl Piecewise {
             length_bytes: (end - first_grain).next_power_of_two().max(GRAIN_BYTES),
             avoid: SlotSet(0),
             healed: SlotSet(0),
+            parity: PieceParity::Kept,
             chunk: 0,
             chunks: 1,
         }
     }
 
-    /// End of the piece under way. Pieces meet at borders of grains.
+    /// End of the piece under way. Pieces meet at borders of grains, shorter ones at multiples of their length.
     pub fn high(&self) -> u32 {
-        (self.low / GRAIN_BYTES * GRAIN_BYTES + self.length_bytes).min(self.end)
+        let unit = GRAIN_BYTES.min(self.length_bytes);
+        (self.low / unit * unit + self.length_bytes).min(self.end)
     }
 
     /// What a part and the piece have in common; empty if the first is not below the second.
@@ -74,8 +94,19 @@ impl Piecewise {
         }
     }
 
+    /// Makes the piece one block long, whatever was met in it; false if it is no longer than that.
+    pub fn refine(&mut self, block_bytes: u32) -> bool {
+        let is_longer = self.length_bytes > block_bytes;
+        if is_longer {
+            self.length_bytes = block_bytes;
+            self.avoid = SlotSet(0);
+        }
+        is_longer
+    }
+
     /// Goes on behind the piece; false when that was the last.
     fn step(&mut self) -> bool {
+        self.parity = PieceParity::Kept;
         self.chunk += 1;
         if self.chunk < self.chunks {
             return true;
@@ -198,6 +229,15 @@ impl Engine {
     /// The piece under way is done: starts the next one, or returns false when there is none.
     pub(crate) fn next_piece(&mut self, index: u32) -> bool {
         self.tell_repairs(index);
+        let is_lost = match self.parity_of_piece(index) {
+            PieceParity::Kept => false,
+            PieceParity::BeingGivenUp => return self.plan_piece(index),
+            PieceParity::GivenUp => self.misses_data(index),
+            PieceParity::NotRecorded => true,
+        };
+        if is_lost {
+            return self.pass_piece(index) && self.plan_piece(index);
+        }
         let scrubs = self.scrubs(index);
         let Some(piecewise) = &mut self.running[index].piecewise else {
             return false;
@@ -234,13 +274,29 @@ impl Engine {
             if self.record_loss(index, key, &piecewise) {
                 return true;
             }
-            let goes_on = self.piece_failed(index, key, &piecewise);
-            let piecewise = self.running[index].piecewise.as_mut();
-            if !goes_on || !piecewise.is_some_and(Piecewise::step) {
-                self.end_pieces(index);
-                return false;
+            match self.give_parity_up(index, key, &piecewise) {
+                Instead::PlanAgain => {}
+                Instead::Recording => return true,
+                Instead::Nothing if self.pass_piece(index) => {}
+                Instead::Nothing => return false,
             }
         }
+    }
+
+    /// Gives the piece under way up and goes on behind it; false if there is nothing more to do.
+    fn pass_piece(&mut self, index: u32) -> bool {
+        let running = &self.running[index];
+        let Some(piecewise) = running.piecewise else {
+            return false;
+        };
+        let key = self.ranges.key_of_lock(running.lock);
+        let goes_on = self.piece_failed(index, key, &piecewise);
+        let piecewise = self.running[index].piecewise.as_mut();
+        if goes_on && piecewise.is_some_and(Piecewise::step) {
+            return true;
+        }
+        self.end_pieces(index);
+        false
     }
 
     fn plan_range(
@@ -319,8 +375,14 @@ impl Engine {
         if !is_read && !running.piecewise.is_some_and(heals) {
             return;
         }
+        let unreadable = running
+            .piecewise
+            .map_or(SlotSet(0), |piecewise| piecewise.avoid);
         for (step, state) in running.plan.steps().iter().zip(&running.states) {
-            if matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done {
+            let is_written =
+                matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
+            // Copies that may have differed are written as well, and had nothing to repair.
+            if is_written && unreadable.has(step.slot) {
                 self.stats.read_repairs += 1;
                 self.outputs.push(Output::Event(Event::ReadRepaired {
                     member: MemberId(state.member),

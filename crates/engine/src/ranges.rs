@@ -8,7 +8,7 @@
 
 use crate::limits::{PARTS_MAX, PLANS_MAX};
 use crate::pool::Pool;
-use crate::units::{Buffer, SlotSet};
+use crate::units::Buffer;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -91,7 +91,7 @@ impl Ranges {
             low: 0,
             high: 0,
             buffer: Buffer(0),
-            tried: SlotSet(0),
+            tried: None,
             alone: false,
             next: NONE,
         };

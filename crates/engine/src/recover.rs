@@ -7,19 +7,19 @@ use crate::layout::Location;
 use crate::plan::{Plan, Step};
 use crate::ranges::PartKind;
 use crate::request::{Failure, Operation};
-use crate::route::Cut;
+use crate::route::{Cut, RECONSTRUCTIONS_LEAVE};
 use crate::shard::Engine;
-use crate::units::{Buffer, SlotSet};
+use crate::units::{Buffer, MemberId};
 use crate::volume::Volume;
 
 impl Engine {
-    /// A piece that no slot can deliver, or that `repairs` one of the slots that were `tried`: reconstruct it
+    /// A piece that no slot can deliver, or that `repairs` what the drive that was `tried` has: reconstruct it
     /// here, or ask the owner of its row to.
     pub(crate) fn recover_cut(
         &mut self,
         index: u32,
         cut: Cut,
-        tried: SlotSet,
+        tried: Option<MemberId>,
         repairs: bool,
     ) -> bool {
         let request = self.requests[index].request;
@@ -31,6 +31,11 @@ impl Engine {
         }
         let kind = PartKind::Reconstruct { repairs };
         let window = self.volumes[at].window_bytes;
+        // All of its pieces or none: what has been queued cannot be taken back.
+        let pieces = (cut.length / window) as usize + 2;
+        if self.ranges.parts.available() <= RECONSTRUCTIONS_LEAVE + pieces {
+            return false;
+        }
         let mut done = 0;
         while done < cut.length {
             let low = cut.place.in_chunk_bytes + done;
@@ -45,10 +50,8 @@ impl Engine {
                 offset: cut.offset,
                 buffer: cut.buffer.at(done),
             };
-            if !self.enqueue(index, kind, piece, tried) {
-                debug_assert_eq!(done, 0, "parts for one chunk were checked for");
-                return false;
-            }
+            let queued = self.enqueue(index, kind, piece, tried);
+            assert!(queued, "parts for one chunk were checked for");
             done += length;
         }
         true
@@ -93,7 +96,11 @@ impl Engine {
                 return true;
             };
             let volume = &self.volumes[running.volume as usize];
-            if !volume.shape.redundant() {
+            let tried = MemberId(running.states[at as usize].member);
+            // Without redundancy nobody else has it, unless another drive has taken the slot meanwhile.
+            let in_slot = volume.member(step.slot, false);
+            let is_taken = in_slot.is_some_and(|member| member != tried);
+            if !volume.shape.redundant() && !is_taken {
                 let offset_bytes = cut.offset;
                 let event = Event::Unrecoverable {
                     volume: self.volume_of(plan_index),
@@ -103,11 +110,10 @@ impl Engine {
                 self.requests[request]
                     .failure
                     .get_or_insert(Failure::Unrecoverable { offset_bytes });
-            } else if self.ranges.parts.available() <= 32 {
-                return false;
             } else {
-                let tried = SlotSet(0).with(step.slot);
-                self.recover_cut(request, Cut { buffer, ..cut }, tried, media);
+                if !self.recover_cut(request, Cut { buffer, ..cut }, Some(tried), media) {
+                    return false;
+                }
             }
             self.running[plan_index].recover.1 = done + u64::from(cut.length);
         }

@@ -10,12 +10,15 @@ use crate::layout::Location;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::shard::{Engine, Output};
-use crate::units::{Buffer, ShardId, SlotSet};
+use crate::units::{Buffer, MemberId, ShardId};
 
 /// Plans kept free for the controller and for work that others wait for.
 pub(crate) const PLANS_RESERVED: usize = 8;
 /// Parts kept free for reads that must be reconstructed.
 pub(crate) const PARTS_RESERVED: usize = 256;
+
+/// Parts that even those leave.
+pub(crate) const RECONSTRUCTIONS_LEAVE: usize = 16;
 
 /// What another shard wants of this one. See [`Forward`].
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +26,7 @@ pub(crate) struct Origin {
     pub shard: ShardId,
     pub ticket: u32,
     pub repairs: bool,
-    pub tried: SlotSet,
+    pub tried: Option<MemberId>,
 }
 
 /// A request under way.
@@ -245,7 +248,7 @@ impl Engine {
             shard,
             ticket: request.tag as u32,
             repairs: false,
-            tried: SlotSet(0),
+            tried: None,
         });
         self.requests[index] = RequestState {
             cursor: u64::from(request.length_bytes),

@@ -11,6 +11,7 @@ use crate::layout::Level;
 use crate::plan::StepKind;
 use crate::request::Failure;
 use crate::shard::Engine;
+use crate::units::MemberId;
 use planted::{Bug, planted};
 
 impl Engine {
@@ -85,13 +86,15 @@ impl Engine {
             }
             Work::Reconstruct { part } => {
                 self.tell_repairs(index);
+                let unequal = self.leaves_unequal(index);
                 self.release(index);
-                self.parts_done(part, false);
+                self.parts_done(part, unequal);
             }
             Work::Background { .. } => self.background_done(index),
             Work::LogFlush { log } => {
+                let missed = self.running[index].missed;
                 self.release(index);
-                self.log_flushed(log);
+                self.log_flushed(log, missed);
             }
             Work::Bitmap { volume } => {
                 self.release(index);
@@ -131,8 +134,10 @@ impl Engine {
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
+                // By drive: the one that is copied to may have taken the slot meanwhile.
+                let serves = volume.view.slots[usize::from(other.slot.0)];
                 other.offset_bytes == step.offset_bytes
-                    && !other.shadow
+                    && serves == Some(MemberId(state.member))
                     && state.progress == Progress::Done
                     && volume.shape.data_index(0, other.slot)
                         == volume.shape.data_index(0, step.slot)

@@ -10,7 +10,7 @@ use crate::control::Controller;
 use crate::control::message::{Forward, Message};
 use crate::control::record::{ContainerView, MemberSet, Record};
 use crate::event::Event;
-use crate::hold::{HELD_MAX, HOLD_FOR, HeldBand};
+use crate::hold::{HELD_MAX, HeldBand};
 use crate::inflight::{Running, StepState};
 use crate::inspect::Inspection;
 use crate::layout::Geometry;
@@ -292,11 +292,7 @@ impl Engine {
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.next_sweep);
-        let hold = self
-            .held_bands
-            .iter()
-            .map(|held| held.since.after(HOLD_FOR))
-            .min();
+        let hold = self.held_bands.iter().map(|held| held.until).min();
         // Nobody tells when another shard gives up a claim.
         let claim = self
             .ranges

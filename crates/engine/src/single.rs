@@ -287,7 +287,7 @@ impl Engine {
             operation: request.operation,
             fua: request.fua,
             repairs: false,
-            tried: SlotSet(0),
+            tried: None,
             volume: request.volume,
             offset_bytes: request.offset_bytes,
             length_bytes: request.length_bytes,

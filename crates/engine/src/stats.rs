@@ -20,6 +20,12 @@ macro_rules! counters {
                 [$((stringify!($name), self.$name)),*]
             }
 
+            /// The values of [`Stats::fields`] without their names.
+            #[must_use]
+            pub fn values(&self) -> [u64; Stats::HELP.len()] {
+                [$(self.$name),*]
+            }
+
             fn fields_mut(&mut self) -> [&mut u64; Stats::HELP.len()] {
                 [$(&mut self.$name),*]
             }
@@ -100,6 +106,8 @@ counters!(
     replans,
     /// Blocks read with a media error, reconstructed and written back.
     read_repairs,
+    /// Pieces of reads before whose answer the copies of a mirror were made equal there.
+    reads_made_equal,
     /// Stripes whose redundancy did not match their data.
     mismatches,
     /// Metadata updates of members.

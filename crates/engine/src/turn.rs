@@ -53,9 +53,10 @@ impl<W: World> Shard<W> {
         did_something
     }
 
-    /// Hands in the inputs, and tells of requests a little before they come.
+    /// Hands in the inputs of one shard of several, and tells of requests a little before they come.
     #[inline(never)]
     fn handle_ahead(&mut self, now: Nanos) {
+        self.engine.hear_of_failures();
         let mut inputs = self.inputs.drain(..);
         while let Some(input) = inputs.next() {
             if let Some(Input::Request(later)) = inputs.as_slice().get(EXPECTED_AHEAD) {

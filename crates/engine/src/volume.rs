@@ -4,7 +4,8 @@
 use crate::background::JobRunner;
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, MemberSet, VolumeView};
-use crate::hold::Stream;
+use crate::equal::EqualRanges;
+use crate::hold::Streams;
 use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
@@ -22,7 +23,7 @@ pub(crate) struct Volume {
     pub view: VolumeView,
     /// The view's row state, less members that this shard already knows to have failed.
     base: RowView,
-    /// Every row has that state, and every byte of its members can be trusted.
+    /// Every row has that state, and every byte of its members can be trusted, whichever copy it is.
     is_uniform: bool,
     pub job: Option<JobRunner>,
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
@@ -38,6 +39,8 @@ pub(crate) struct Volume {
     pub idle_reported: bool,
     /// Write plans under way.
     pub plans_writing: u32,
+    /// Write plans that have ended, wrapping.
+    pub plans_ended: u32,
     /// By slot: the log that this shard writes, or [`crate::ranges::NONE`]; empty without a log.
     pub logs: Vec<u32>,
     /// The write-intent bitmap, if there is one.
@@ -45,7 +48,9 @@ pub(crate) struct Volume {
     /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
     pub writes_freely: bool,
     /// Recognises sequential writing; see [`crate::hold`].
-    pub stream: Stream,
+    pub streams: Streams,
+    /// Where copies that may differ have been made equal.
+    pub equal: EqualRanges,
 }
 
 impl Volume {
@@ -68,10 +73,12 @@ impl Volume {
             last_write: Nanos(0),
             idle_reported: true,
             plans_writing: 0,
+            plans_ended: 0,
             logs: Vec::new(),
             bitmap: None,
             writes_freely,
-            stream: Stream::default(),
+            streams: Streams::new(),
+            equal: EqualRanges::default(),
         }
     }
 
@@ -129,14 +136,16 @@ impl Volume {
         self.base = base;
     }
 
-    /// Takes note of who has recorded bad blocks, and of whether there is a job.
+    /// Takes note of who has recorded bad blocks, of whether there is a job, and of mirrors that may differ.
     #[cold]
     pub fn note_bad_blocks(&mut self, members: MemberSet) {
         let is_bad = |member: &MemberId| members.has(*member);
-        self.is_uniform = self.job.is_none() && !self.view.slots.iter().flatten().any(is_bad);
+        let may_differ = self.is_mirrored() && !self.view.row.in_sync;
+        let is_any_bad = self.view.slots.iter().flatten().any(is_bad);
+        self.is_uniform = self.job.is_none() && !may_differ && !is_any_bad;
     }
 
-    /// Whether every row has the same state, and no member has recorded bad blocks.
+    /// The state of every row, if it is the same for all, no member has recorded bad blocks, and copies are equal.
     #[inline]
     pub fn uniform(&self) -> Option<&RowView> {
         if self.is_uniform {
@@ -198,6 +207,13 @@ impl Volume {
             return (copied == slot).then_some(to);
         }
         self.view.slots[slot.0 as usize]
+    }
+
+    /// The slot that a drive serves in, as a set of one; empty if there is no such drive, or no such slot.
+    #[inline]
+    pub fn slot_of(&self, member: Option<MemberId>) -> SlotSet {
+        let served = member.and_then(|_| self.view.slots.iter().position(|by| *by == member));
+        served.map_or(SlotSet(0), |slot| SlotSet(0).with(Slot(slot as u8)))
     }
 
     /// Whether more members are lost than the level survives, known to the controller or not.

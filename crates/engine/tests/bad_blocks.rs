@@ -8,7 +8,7 @@ use engine::control::record::SyncKind;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
 use engine::limits::GRAIN_BYTES;
-use engine::request::{Failure, Operation};
+use engine::request::Failure;
 use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 use memory::client::Client;
@@ -151,62 +151,6 @@ fn a_block_that_a_read_met_is_repaired_whichever_mirror_it_is_on() {
             assert!(no_member_failed(&array));
         }
     }
-}
-
-#[test]
-fn a_write_into_a_grain_that_cannot_be_had_fails_alone() {
-    let shape = geometry(Level::Raid5, 4, 128 << 10, 4);
-    let (mut array, mut content) = filled(shape, 0, 1, 3);
-    // The third grain of the first row: old data of the written chunk, and another chunk.
-    spoil(&array, 0, 0, 2 * GRAIN);
-    spoil(&array, 1, 0, 2 * GRAIN + 1024);
-    let whole = vec![0xAB; 128 << 10];
-    let offset_bytes = 2 * GRAIN;
-    let lost = Err(Failure::Unrecoverable { offset_bytes });
-    assert_eq!(array.write(0, 0, &whole), lost);
-    let told = Event::Unrecoverable {
-        volume: VolumeId(0),
-        offset_bytes,
-    };
-    assert!(array.has_event(|event| *event == told));
-    assert!(no_member_failed(&array));
-    // All of it but that grain has been written, redundantly.
-    content[..128 << 10].fill(0xAB);
-    let hole = 2 * GRAIN as usize..3 * GRAIN as usize;
-    for (from, to) in [(0, hole.start), (hole.end, 128 << 10)] {
-        let got = array.read(0, from as u64, (to - from) as u32).unwrap();
-        assert!(got == content[from..to]);
-    }
-    assert_eq!(array.read(0, offset_bytes, 4096), lost.map(|()| vec![]));
-    array.shared.borrow_mut().disks[2].gone = true;
-    let behind = array.read(0, hole.end as u64, 64 << 10).unwrap();
-    assert!(behind == content[hole.end..][..64 << 10]);
-}
-
-#[test]
-fn of_writes_that_share_a_plan_only_the_hopeless_one_fails() {
-    let shape = geometry(Level::Raid5, 4, 128 << 10, 4);
-    let (mut array, _) = filled(shape, 0, 1, 4);
-    spoil(&array, 0, 0, 5 * GRAIN);
-    spoil(&array, 1, 0, 5 * GRAIN);
-    let merges = array.shards[0].engine.stats().merges;
-    let buffer = array.allocate(32 << 10);
-    array.fill(buffer, &[7; 32 << 10]);
-    let mut submit = |at: u64| {
-        let (offset, buffer) = (at * GRAIN, buffer.at((at * GRAIN) as u32));
-        array.submit(0, Operation::Write, offset, GRAIN_BYTES, buffer)
-    };
-    let tags: Vec<u64> = (0..8).map(&mut submit).collect();
-    for (at, tag) in (0u64..).zip(tags) {
-        let expected = if at == 5 {
-            let offset_bytes = 5 * GRAIN;
-            Err(Failure::Unrecoverable { offset_bytes })
-        } else {
-            Ok(())
-        };
-        assert_eq!(array.finish(tag), expected, "grain {at}");
-    }
-    assert_eq!(array.shards[0].engine.stats().merges - merges, 7);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod memory;
 
-use engine::control::message::Command;
+use engine::control::message::{Command, Message};
 use engine::control::record::LogArea;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
@@ -114,5 +114,40 @@ fn what_waits_for_a_log_when_the_volume_fails_is_not_acknowledged() {
         for tag in tags {
             assert!(array.finish(tag).is_err(), "{writes} writes");
         }
+    }
+}
+
+/// A shard asks the row's owner for what a failed drive could not read, and the message takes longer than the
+/// rebuild onto the next drive; then the other mirror fails: the next drive has it all.
+#[test]
+fn a_read_tries_the_next_drive_in_the_slot_of_one_that_failed() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 48);
+    let options = Options {
+        auto_rebuild: true,
+        ..Options::default()
+    };
+    let mut array = Array::new(record(shape, 1, None), 2, 5, options);
+    array.write(0, 0, &[7; 4096]).unwrap();
+    array.shared.borrow_mut().disks[0].gone = true;
+    // Of two reads, one goes to the first mirror.
+    let reads = [(); 2].map(|()| {
+        let buffer = array.allocate(4096);
+        (array.submit(1, Operation::Read, 0, 4096, buffer), buffer)
+    });
+    for _ in 0..100 {
+        array.turn_alone(1);
+    }
+    let mail = std::mem::take(&mut array.shared.borrow_mut().mail[0]);
+    let asks = |message: &Message| matches!(message, Message::Forward(_));
+    let (late, others): (Vec<Message>, Vec<Message>) = mail.into_iter().partition(asks);
+    assert_eq!(late.len(), 1, "reads that the owner is asked for");
+    array.shared.borrow_mut().mail[0].extend(others);
+    array.wait_for_job();
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.shared.borrow_mut().mail[0].extend(late);
+    for (tag, buffer) in reads {
+        assert_eq!(array.finish(tag), Ok(()));
+        let at = array.answer_of(tag, buffer).0 as usize;
+        assert_eq!(array.shared.borrow().memory[at..at + 4096], [7; 4096]);
     }
 }

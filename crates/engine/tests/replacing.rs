@@ -173,3 +173,54 @@ fn an_array_stops_at_any_moment_of_a_replacement() {
         }
     }
 }
+
+/// The last drive of a mirror is replaced, and pulled while a write is still on its way to it: the new drive has
+/// what was written.
+#[test]
+fn a_write_that_reached_the_new_drive_is_not_lost_with_the_old_one() {
+    for seed in 0..8 {
+        let shape = geometry(Level::Raid1, 2, 16 << 10, 128);
+        let mut array = Array::new(record(shape, 1, None), 1, seed, Options::default());
+        array.command(Command::Fail(MemberId(0))).unwrap();
+        array.command(replace(&shape)).unwrap();
+        array.run_until(|array| {
+            let controller = array.shards[0].engine.controller().unwrap();
+            let job = controller.job(VolumeId(0));
+            job.is_some_and(|job| job.done_bytes == shape.component_bytes)
+        });
+        let buffer = array.allocate(4096);
+        array.fill(buffer, &[9; 4096]);
+        let usual_ns = array.shared.borrow().latency_ns;
+        array.shared.borrow_mut().latency_ns = 50_000_000;
+        let tag = array.submit(0, Operation::Write, 0, 4096, buffer);
+        array.turn_alone(0);
+        array.shared.borrow_mut().latency_ns = usual_ns;
+        array.run_until(|array| ended(array, true));
+        array.shared.borrow_mut().disks[1].gone = true;
+        assert_eq!(array.finish(tag), Ok(()), "seed {seed}");
+        assert_eq!(array.read(0, 0, 4096).unwrap(), [9; 4096]);
+    }
+}
+
+/// A read is still on its way to a drive of a RAID 0 when that is replaced and pulled: the new drive has it.
+#[test]
+fn a_read_from_a_replaced_drive_that_was_pulled_asks_the_new_one() {
+    for seed in 0..8 {
+        let shape = geometry(Level::Raid0, 2, 16 << 10, 128);
+        let mut array = Array::new(record(shape, 1, None), 1, seed, Options::default());
+        let replaced = shape.members - 1;
+        let offset = u64::from(shape.chunk_bytes) * u64::from(replaced);
+        array.write(0, offset, &[9; 4096]).unwrap();
+        let buffer = array.allocate(4096);
+        let usual_ns = array.shared.borrow().latency_ns;
+        array.shared.borrow_mut().latency_ns = 50_000_000;
+        let tag = array.submit(0, Operation::Read, offset, 4096, buffer);
+        array.turn_alone(0);
+        array.shared.borrow_mut().latency_ns = usual_ns;
+        array.command(replace(&shape)).unwrap();
+        array.run_until(|array| ended(array, true));
+        array.shared.borrow_mut().disks[usize::from(replaced)].gone = true;
+        assert_eq!(array.finish(tag), Ok(()), "seed {seed}");
+        assert_eq!(array.read(0, offset, 4096).unwrap(), [9; 4096]);
+    }
+}

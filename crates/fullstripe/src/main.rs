@@ -61,6 +61,12 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Try the engine in virtual time over drives that fail in every way
     Sim(commands::sim::SimArgs),
+    /// Plan an array: what so many drives will do on a platform, and what limits them
+    Plan(commands::plan::PlanArgs),
+    /// Predict what drives or arrays will do, in virtual time
+    Predict(commands::predict::PredictArgs),
+    /// Score predictions against what others have published
+    Claims(commands::claims::ClaimsArgs),
     /// Show on files that drives can die and processes crash, and that speed scales
     Demo(demo::DemoArgs),
     /// Print the completions for a shell
@@ -108,6 +114,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
+        Command::Predict(args) => commands::predict::run(&args),
+        Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),

@@ -69,3 +69,53 @@ fn what_cannot_be_run_is_refused_in_a_sentence() {
         assert!(said.err.contains(why) && said.out.is_empty(), "{said}");
     }
 }
+
+#[test]
+fn states_after_a_power_cut_are_kept_for_others_to_judge() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("states").display().to_string();
+    let words = "sim cuts --level 1 --operation partial --quick --jobs 1 --samples 3 --keep";
+    let cuts = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+        run(command.args(words.split(' ')).arg(&folder), 120)
+    };
+    let said = cuts();
+    assert!(said.status.success(), "{said}");
+    let file = |name: &str| std::fs::read(format!("{folder}/{name}")).expect("it was written");
+    let kept: Value = serde_json::from_slice(&file("kept.json")).expect("JSON");
+    let states = kept["states"].as_array().expect("a list");
+    assert_eq!(states.len(), 3);
+    for state in states {
+        assert_eq!(state["operation"], "partial");
+        let drives = state["drives"].as_array().expect("a list");
+        let spec = |drive: &Value| {
+            let (file, serial) = (drive["file"].as_str(), drive["serial"].as_str());
+            format!(
+                "{folder}/{},serial={}",
+                file.expect("a path"),
+                serial.expect("a name")
+            )
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+        let said = run(
+            command
+                .args(["examine", "--json"])
+                .args(drives.iter().map(spec)),
+            20,
+        );
+        let found: Value = serde_json::from_str(&said.out).expect("JSON");
+        let volume = &found["drives"][1]["record"]["volumes"][0];
+        assert_eq!(volume["level"], 1, "{said}");
+        let contents = state["start"]["contents"].as_array().expect("a list");
+        assert!(!contents.is_empty());
+        for content in contents {
+            let bytes = file(content.as_str().expect("a path")).len();
+            assert_eq!(volume["size_bytes"], bytes, "{said}");
+        }
+    }
+    let said = cuts();
+    assert!(
+        said.err.contains("is not empty; give a new one to --keep"),
+        "{said}"
+    );
+}

@@ -57,6 +57,8 @@ bugs! {
     HopelessLossRecorded,
     /// A write that its member did not take is not held against the member.
     MissedWriteIgnored,
+    /// Other shards learn of a member's failure by messages only.
+    FailureKeptToOneself,
     /// A failed flush is tried again.
     FlushRetried,
     /// A hung member is not failed at its deadline.
@@ -109,6 +111,8 @@ bugs! {
     UnsyncedParityModified,
     /// A mirror that is not in sync is read from any copy.
     MirrorReadsAnywhere,
+    /// What is read of mirrors that may differ is not made equal.
+    CopiesLeftUnequal,
     /// Writes go without the write-hole log.
     LogSkipped,
     /// Writes of full rows go without an entry in the log.
@@ -123,6 +127,8 @@ bugs! {
     NextUnitEarly,
     /// What cannot be logged is written before the failure is on record.
     UnloggedBeforeRecord,
+    /// The next unit of a log is written although a drive failed with what the last one stands for in its cache.
+    UnflushedForgotten,
     /// Parity of the last row of every turn lies in a neighbour's slot.
     WrongParitySlot,
     /// A flush leaves out a member.

@@ -4,10 +4,10 @@
 //! | state of a volume | members that may be lost or unreadable besides | process crash, power cut |
 //! |---|---|---|
 //! | RAID 0 | 0 | yes |
-//! | RAID 1, RAID 10, in sync | all but one of each mirror | yes |
+//! | RAID 1, RAID 10, in sync or a resync under way or due | all but one of each mirror | yes |
 //! | RAID 5, in sync | 1 | yes |
-//! | any, initial sync or resync under way | 0 | yes |
-//! | any, rebuilding | 0 where the rebuild reads; its target may be lost | as degraded |
+//! | any, initial sync under way; RAID 5, resync under way | 0 | yes |
+//! | any, rebuilding, until it is on record and every shard knows that it has ended | 0 where the rebuild reads; its target may be lost | as degraded |
 //! | RAID 5, degraded or about to be, clean | 0 | yes |
 //! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: it would be refused |
 //! | RAID 5, dirty, with a write-hole log | 1, but for what is in flight to it | yes, unless a drive that stays is defective |
@@ -32,10 +32,21 @@ pub struct State<'a> {
     pub suspect: &'a [bool],
     /// By member: it is there, and fails some commands.
     pub defective: &'a [bool],
-    /// By volume: slots that are current in every record that a crash may leave.
+    /// By volume: slots that are current in every record that a crash may leave, and for every shard.
     pub durable_slots: &'a [SlotSet],
     /// No update of the metadata is under way.
     pub is_durable: bool,
+}
+
+/// Whether what a volume's slots hold together does not hang on one of them for want of a sync. Copies of a mirror
+/// that a crash has left unequal are both right, and become equal where they are read.
+fn has_redundancy(volume: &VolumeRecord) -> bool {
+    let is_parity = volume.geometry.level == Level::Raid5;
+    match volume.sync.map(|sync| sync.kind) {
+        Some(SyncKind::Initial) => false,
+        Some(SyncKind::Resync) => !is_parity,
+        Some(SyncKind::Rebuild(_)) | None => !(is_parity && volume.then_resync),
+    }
 }
 
 impl State<'_> {
@@ -63,18 +74,17 @@ impl State<'_> {
     /// Whether a member may be lost, or become unreadable in part.
     #[must_use]
     pub fn may_lose(&self, member: MemberId) -> bool {
-        self.record.volumes.iter().all(|volume| {
+        let volumes = self.record.volumes.iter().zip(self.durable_slots);
+        volumes.into_iter().all(|(volume, durable)| {
             let Some(slot) = volume.slot_of(member) else {
                 return true;
             };
             if !volume.slots[slot.0 as usize].current {
                 return true;
             }
-            let unsynced = volume
-                .sync
-                .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
-            let left = self.sure_slots(volume, Some(member));
-            !unsynced && !volume.then_resync && volume.geometry.survives(left)
+            // A slot whose rebuild has just ended is not current yet for a shard that has not heard of it.
+            let left = SlotSet(self.sure_slots(volume, Some(member)).0 & durable.0);
+            has_redundancy(volume) && volume.geometry.survives(left)
         })
     }
 
@@ -108,7 +118,12 @@ impl State<'_> {
         let doubtful = |volume: &VolumeRecord| {
             let stays_dirty = volume.then_resync || volume.sync.is_some();
             let interrupted = volume.dirty && !stopped && !self.is_settled_by_log(volume);
-            volume.geometry.level == Level::Raid5 && (stays_dirty || interrupted)
+            // A mirror that a resync makes equal may lose a drive; with an old record on one, nothing tells who is
+            // right.
+            let is_unequal = volume.then_resync
+                || (volume.sync).is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
+            let is_parity = volume.geometry.level == Level::Raid5;
+            is_unequal || (is_parity && (stays_dirty || interrupted))
         };
         let volumes = &self.record.volumes;
         self.is_durable && self.may_lose(member) && !volumes.iter().any(doubtful)

@@ -10,9 +10,15 @@
 //! The [`oracle`] knows what every sector may hold; the [`budget`] says which faults an array has to
 //! survive. A [`campaign`] runs many seeds, and [`shrink`] makes those that fail small.
 //!
+//! # The planning world
+//!
+//! [`timed`] runs the same shards over drives that are models of speed: no bytes, no faults, and processor time
+//! that is charged by what the engine counts. What others put in their place are [`stacks`].
+//! [`predict`] leads from a configuration to its figures.
+//!
 //! # The rule
 //!
-//! A history is a function of its seed: no clock, no threads, no addresses, no hash order, and every
+//! A history, or a run, is a function of its seed: no clock, no threads, no addresses, no hash order, and every
 //! component draws from a stream of its own ([`random`]). So the seed alone repeats it, anywhere.
 
 pub mod budget;
@@ -24,9 +30,13 @@ pub mod history;
 pub mod journal;
 pub mod machine;
 pub mod oracle;
+pub mod predict;
 pub mod process;
 pub mod queue;
-pub mod random;
 pub mod run;
 pub mod shrink;
+pub mod stacks;
+pub mod timed;
 pub mod world;
+
+pub use repeatable::random;

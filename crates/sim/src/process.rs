@@ -1,24 +1,28 @@
 //! The array's process: its shards, its memory, and how it starts from what lies on the drives.
 
+use crate::container::create::SECTOR;
 use crate::container::probe::{Probed, probe};
 use crate::machine::{Ending, Machine};
 use crate::world::SimWorld;
 use anyhow::Result;
 use assembly::assemble::assemble;
+use assembly::assemble::bitmap::returning;
 use assembly::log::{initialise_all, logged_volumes};
 use assembly::member::Member;
 use assembly::persist::Identity;
+use assembly::write::write_record;
 use engine::claims::Claims;
 use engine::control::Controller;
-use engine::control::message::{Command, Message};
+use engine::control::message::{Command, Message, Returning};
 use engine::control::record::Record;
 use engine::limits::BAND_BYTES_MAX;
 use engine::policy::ErrorClass;
 use engine::shard::{Engine, Options, Setup, Shard};
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::Input;
-use metadata::imsm::SectorSize;
+use metadata::imsm::build::NewDrive;
 use metadata::imsm::start::StartOptions;
+use metadata::imsm::{Mpb, SectorSize};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -53,6 +57,8 @@ pub struct Process {
     shards: Vec<Shard<SimWorld>>,
     payload_from: u64,
     next_ticket: u64,
+    /// The array as it was at the start.
+    mpb: Mpb,
 }
 
 impl Process {
@@ -75,6 +81,7 @@ impl Process {
         let container = assemble(probed, with.accept, false)?;
         let bays = container.members.iter().map(|member| member.bay);
         let bays: Vec<usize> = bays.collect();
+        let mpb = container.persister.mpb().clone();
         let scratch_bytes =
             with.scratch_times * Setup::scratch_bytes_min(&container.record.volumes);
         let scratch_from = u64::from(BAND_BYTES_MAX);
@@ -118,6 +125,7 @@ impl Process {
             shards,
             payload_from,
             next_ticket: 1,
+            mpb,
         })
     }
 
@@ -160,12 +168,13 @@ impl Process {
         self.controller().wanted()
     }
 
-    /// Gives an order to the controller.
-    pub fn order(&mut self, command: Command) {
+    /// Gives an order to the controller, which will answer under the ticket that is returned.
+    pub fn order(&mut self, command: Command) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let message = Message::Command { ticket, command };
         self.machine.borrow_mut().tell(0, Input::Message(message));
+        ticket
     }
 
     /// Somebody has noticed that a drive is not there any more.
@@ -178,32 +187,53 @@ impl Process {
         self.machine.borrow_mut().tell(0, Input::Message(message));
     }
 
-    /// A drive joins, as a spare once the controller agrees.
+    /// A fresh drive joins, as a spare once the controller agrees.
     pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
-        let sector = SectorSize::Bytes512;
         self.machine.borrow_mut().record_like_others(bay);
-        let probed = probe(&self.machine, bay, sector)?;
+        let probed = probe(&self.machine, bay, SECTOR)?;
+        let (member, _) = self.join(&probed, None)?;
+        Some(member)
+    }
+
+    /// A drive that holds something joins: as one that comes back if it lacks only what bitmaps mark, and otherwise, or
+    /// `by_force`, as a spare. Returns its number, the ticket of the order, and whether it comes back.
+    pub fn attach_again(&mut self, bay: usize, by_force: bool) -> Option<(MemberId, u64, bool)> {
+        let probed = (0..TRIES).find_map(|_| probe(&self.machine, bay, SECTOR))?;
+        let returns = returning(&probed, &self.mpb).filter(|_| !by_force);
+        if returns.is_none() {
+            let drive = NewDrive {
+                serial: probed.serial(),
+                total_sectors: probed.placement().total_sectors(),
+            };
+            let spare = Mpb::spare(&drive, SECTOR).ok()?;
+            write_record(&spare, &[&probed]).ok()?;
+        }
+        let (member, ticket) = self.join(&probed, returns)?;
+        Some((member, ticket, returns.is_some()))
+    }
+
+    fn join(&mut self, probed: &Probed, returns: Option<Returning>) -> Option<(MemberId, u64)> {
         let logged = {
             let machine = self.machine.borrow();
-            logged_volumes(machine.persister.as_ref()?.mpb(), sector)
+            logged_volumes(machine.persister.as_ref()?.mpb(), SECTOR)
         };
         // An old log must not be replayed once the drive serves.
-        initialise_all(&logged, &[&probed]).ok()?;
-        let identity = Identity::of(&probed);
+        initialise_all(&logged, &[probed]).ok()?;
+        let identity = Identity::of(probed);
         let mut machine = self.machine.borrow_mut();
         let member = MemberId(u8::try_from(machine.bays.len()).ok()?);
-        machine.bays.push(bay);
+        machine.bays.push(probed.bay);
         if let Some(persister) = &mut machine.persister {
             persister.add_drive(identity);
         }
         drop(machine);
-        self.order(Command::AddSpare {
+        let ticket = self.order(Command::AddSpare {
             member,
             size_bytes: probed.size_bytes(),
             volatile_cache: probed.volatile_cache(),
-            returns: None,
+            returns,
         });
-        Some(member)
+        Some((member, ticket))
     }
 
     /// Where the payload of a client's request lies.

@@ -89,9 +89,12 @@ impl World for SimWorld {
     }
 
     fn release(&mut self, buffer: Buffer) {
-        let pins = &mut self.machine.borrow_mut().pins;
-        let at = pins.iter().position(|pin| *pin == buffer);
-        pins.swap_remove(at.expect("what is released was pinned"));
+        let mut machine = self.machine.borrow_mut();
+        let at = machine.pins.iter().position(|pin| *pin == buffer);
+        let pin = machine
+            .pins
+            .swap_remove(at.expect("what is released was pinned"));
+        machine.let_go.push(pin);
     }
 
     fn send(&mut self, to: ShardId, message: Message) {

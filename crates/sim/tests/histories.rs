@@ -48,6 +48,14 @@ fn survivable_histories_hold_and_faults_do_happen() {
 }
 
 #[test]
+fn drives_that_come_back_while_the_array_serves_are_taken_for_what_they_are() {
+    let summary = all_hold(0..200, None, Mode::Returning);
+    let counts = summary.counts;
+    assert!(counts.brought_back > 60, "{counts:?}");
+    assert!(counts.taken_back > 10, "{counts:?}");
+}
+
+#[test]
 fn histories_beyond_the_budget_bring_errors_and_no_wrong_bytes() {
     let summary = all_hold(0..120, None, Mode::Beyond);
     assert!(summary.counts.request_errors > 100, "{:?}", summary.counts);
@@ -79,12 +87,14 @@ fn kept_seeds_hold() {
             Some("calm") => Mode::Calm,
             Some("survivable") => Mode::Survivable,
             Some("beyond") => Mode::Beyond,
+            Some("returning") => Mode::Returning,
             _ => continue,
         };
         let seed = words.next().and_then(|word| word.parse().ok());
         let seed: u64 = seed.unwrap_or_else(|| panic!("no seed in: {line}"));
         let level = match words.next() {
             Some("raid5") => Some(Level::Raid5),
+            Some("raid10") => Some(Level::Raid10),
             _ => None,
         };
         all_hold(seed..seed + 1, level, mode);

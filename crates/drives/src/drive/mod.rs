@@ -33,7 +33,7 @@ pub(crate) use size::FileSize;
 
 use crate::helpers::Helpers;
 use crate::memory::Ram;
-use crate::throttle::Throttle;
+use crate::pace::Pace;
 use engine::plan::StepKind;
 use engine::policy::MemberError;
 use rustix::fs::SeekFrom;
@@ -77,7 +77,7 @@ pub struct Drive {
     // In this order: the threads that may hang in closing the file are the last to let go of it.
     backing: Backing,
     helpers: Option<Helpers>,
-    throttle: Option<Throttle>,
+    pace: Option<Pace>,
     notes: Vec<String>,
 }
 
@@ -201,8 +201,9 @@ impl Drive {
         end.is_some_and(|end| end <= self.size_bytes - kept_bytes)
     }
 
-    pub(crate) fn throttle(&self) -> Option<&Throttle> {
-        self.throttle.as_ref()
+    /// What holds its answers back, if anything does.
+    pub(crate) fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
     }
 
     /// Whether the drive is still there and as large as it was. To be asked now and then, because an

@@ -7,14 +7,16 @@ use crate::arena::ArenaError;
 use crate::claimants::claimants;
 use crate::helpers::Helpers;
 use crate::memory::Ram;
+use crate::pace::Pace;
+use crate::pace::modelled::Modelled;
+use crate::pace::throttle::Throttle;
 use crate::spec::{MemberSpec, Target};
-use crate::throttle::Throttle;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Sector size of members that have no own.
 const DEFAULT_SECTOR_BYTES: u32 = 512;
@@ -74,6 +76,29 @@ pub enum OpenError {
         /// What the system said.
         error: ArenaError,
     },
+    /// A profile that cannot be read, or that is none.
+    #[error("{name} cannot be modelled: {reason}")]
+    Profile {
+        /// As given.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// More than the drive that it is to behave like has room for.
+    #[error(
+        "{name} has {size_bytes} bytes, and a {model} has {capacity_bytes}: name a smaller member or \
+         the model of a larger drive"
+    )]
+    LargerThanModel {
+        /// As given.
+        name: String,
+        /// Capacity.
+        size_bytes: u64,
+        /// The drive's id.
+        model: String,
+        /// The drive's capacity.
+        capacity_bytes: u64,
+    },
     /// The system refused.
     #[error("cannot {what} {name}: {error}")]
     System {
@@ -88,6 +113,7 @@ pub enum OpenError {
 
 static RAM_COUNT: AtomicU32 = AtomicU32::new(0);
 static NULL_COUNT: AtomicU32 = AtomicU32::new(0);
+static MODELLED_COUNT: AtomicU64 = AtomicU64::new(0);
 
 impl Drive {
     /// Opens the member that `spec` describes.
@@ -114,7 +140,6 @@ impl Drive {
         if let Some(serial) = &spec.serial {
             drive.serial.clone_from(serial);
         }
-        drive.throttle = spec.limits.any().then(|| Throttle::new(spec.limits));
         drive.size_bytes -= drive.size_bytes % u64::from(drive.sector_bytes);
         if drive.size_bytes == 0 || !matches!(drive.sector_bytes, 512 | 4096) {
             return Err(OpenError::Geometry {
@@ -123,7 +148,32 @@ impl Drive {
                 sector_bytes: drive.sector_bytes,
             });
         }
+        drive.pace = drive.pace_of(spec)?;
         Ok(drive)
+    }
+
+    /// What is to hold its answers back.
+    fn pace_of(&self, spec: &MemberSpec) -> Result<Option<Pace>, OpenError> {
+        let Some(model) = &spec.model else {
+            let limits = spec.limits;
+            return Ok(limits.any().then(|| Pace::Limited(Throttle::new(limits))));
+        };
+        let name = || self.name.clone();
+        let profile = model.profile().map_err(|reason| OpenError::Profile {
+            name: name(),
+            reason,
+        })?;
+        if self.size_bytes > profile.capacity_bytes {
+            return Err(OpenError::LargerThanModel {
+                name: name(),
+                size_bytes: self.size_bytes,
+                model: profile.id,
+                capacity_bytes: profile.capacity_bytes,
+            });
+        }
+        let index = MODELLED_COUNT.fetch_add(1, Ordering::Relaxed);
+        let modelled = Modelled::new(&profile, model.state, index);
+        Ok(Some(Pace::Modelled(Box::new(modelled))))
     }
 
     fn in_process(name: String, size_bytes: u64, spec: &MemberSpec, backing: Backing) -> Drive {
@@ -139,7 +189,7 @@ impl Drive {
             file_size: None,
             backing,
             helpers: None,
-            throttle: None,
+            pace: None,
             notes: Vec::new(),
         }
     }
@@ -200,7 +250,7 @@ impl Drive {
             file_size: None,
             backing: Backing::File(Arc::new(fd)),
             helpers: None,
-            throttle: None,
+            pace: None,
             notes: Vec::new(),
         })
     }
@@ -247,7 +297,7 @@ impl Drive {
             file_size: Some(FileSize::new(size_bytes, io_path == IoPath::Helpers)),
             backing: Backing::File(fd.clone()),
             helpers: None,
-            throttle: None,
+            pace: None,
             notes: Vec::new(),
         };
         if access == Access::Exclusive {

@@ -247,3 +247,44 @@ fn loop_devices_are_block_devices() {
         "{message}"
     );
 }
+
+#[test]
+fn what_cannot_be_modelled_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("none.toml").display().to_string();
+    let broken = folder.path().join("broken.toml").display().to_string();
+    std::fs::write(&broken, "schema = 1\n").unwrap();
+    for (text, wanted) in [
+        (
+            "null:9t,model=p4510-8tb,serial=A".to_owned(),
+            "has 9895604649984 bytes, and a p4510-8tb has 8000000000000: name a smaller member"
+                .to_owned(),
+        ),
+        (
+            format!("null:1m,model={none}"),
+            format!("cannot be modelled: cannot read the profile {none}: No such file"),
+        ),
+        (
+            format!("null:1m,model={broken}"),
+            format!("cannot be modelled: {broken}: family is missing"),
+        ),
+    ] {
+        let message = refused(&text);
+        assert!(
+            message.starts_with("NULL") && message.contains(&wanted),
+            "{message}"
+        );
+        assert!(!message.ends_with('.'), "{message}");
+    }
+}
+
+#[test]
+fn a_profile_of_the_users_will_do() {
+    let text = include_str!("../../../../profiles/drives/p4510.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, text).unwrap();
+    let drive = open(format!("ram:1m,model={}#p4510-4tb", path.display()));
+    check_blocking_io(&drive);
+    assert!(refused(format!("ram:1m,model={}", path.display())).contains("name one, like"));
+}

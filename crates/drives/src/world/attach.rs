@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) enum Serving {
     /// Not attached.
     Absent,
-    /// A null member without limits.
+    /// A null member without a pace.
     Null { size_bytes: u64 },
     /// Any other drive, by the index of its attachment.
     Drive(u16),
@@ -109,7 +109,7 @@ impl Attachments {
                 self.slots.len() - 1
             });
         self.any_ram |= matches!(drive.backing(), Backing::Ram(_));
-        let plain_null = matches!(drive.backing(), Backing::Null) && drive.throttle().is_none();
+        let plain_null = matches!(drive.backing(), Backing::Null) && drive.pace().is_none();
         self.members[usize::from(member.0)] = if plain_null {
             Serving::Null {
                 size_bytes: drive.size_bytes(),

@@ -78,7 +78,7 @@ mod tests {
             operation: Operation::Write,
             fua: false,
             repairs: false,
-            tried: engine::units::SlotSet(0),
+            tried: None,
             volume: VolumeId(0),
             offset_bytes: 0,
             length_bytes: 4096,

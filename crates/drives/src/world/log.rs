@@ -79,7 +79,12 @@ mod tests {
         put(&world, 0, &[0xEE; 16 << 10]);
         put(&world, 65536, b"123456789");
         put(&world, 70000, &[7; 512]);
-        let plan = sources(&[(at(&world, 65536), 9), (at(&world, 70000), 512)]);
+        // The first partial parity lies in two places.
+        let plan = sources(&[
+            (at(&world, 65536), 4),
+            (at(&world, 65540), 5),
+            (at(&world, 70000), 512),
+        ]);
         let entry = |partial_parity_bytes| LogEntry {
             data_offset_bytes: 0,
             data_bytes: partial_parity_bytes,

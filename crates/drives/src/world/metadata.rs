@@ -9,6 +9,7 @@
 use super::{Answer, GONE, MISUSE, Payload, RingWorld, Transfer};
 use crate::arena::Pool;
 use crate::drive::{Backing, Drive};
+use crate::pace::Demand;
 use crate::port::Port;
 use engine::plan::StepKind;
 use engine::units::{Buffer, MemberId, Nanos};
@@ -177,9 +178,14 @@ impl<P: Port> RingWorld<P> {
         if way.is_some() && memory.is_none() {
             return Started::NoMemory;
         }
-        let finish = drive.throttle().map_or(Nanos(0), |throttle| {
-            throttle.admit(super::clock(), kind, length_bytes)
-        });
+        let demand = Demand {
+            kind,
+            offset_bytes,
+            length_bytes,
+        };
+        let finish = drive
+            .pace()
+            .map_or(Nanos(0), |pace| pace.admit(super::clock(), demand));
         let sector_bytes = drive.sector_bytes();
         let (Some(way), Some(memory)) = (way, memory) else {
             self.attachments.started(index);

@@ -5,8 +5,8 @@
 //! `Gone` at once, I/O in flight at a detach is answered as the kernel answers it.
 //!
 //! The shortest path of an I/O, to a null member, is one table look-up and one queue; RAM members copy
-//! while they are asked; files and block devices go through the ring. Members with limits answer when
-//! [`crate::throttle`] says so.
+//! while they are asked; files and block devices go through the ring. Members with limits or a model answer when
+//! [`crate::pace`] says so.
 
 mod attach;
 mod linger;
@@ -190,8 +190,8 @@ impl<P: Port> RingWorld<P> {
         if !drive.allows(io.kind, io.offset_bytes, io.length_bytes) {
             return self.answer(Answer::Done(io.token), MISUSE);
         }
-        let finish = match drive.throttle() {
-            Some(throttle) => throttle.admit(clock(), io.kind, io.length_bytes),
+        let finish = match drive.pace() {
+            Some(pace) => pace.admit(clock(), (&io).into()),
             None => Nanos(0),
         };
         let errno = match (drive.backing(), attachment.way) {
@@ -287,11 +287,11 @@ impl<P: Port> RingWorld<P> {
         self.go_on_with_metadata(answer);
     }
 
-    /// Answers what throttled members owe by `now`.
+    /// Answers what members with a pace owe by `now`.
     fn release_held(&mut self, now: Nanos) {
         while let Some(held) = self.held.pop_due(now) {
-            if let Some(throttle) = self.attachments.at(held.attachment).drive.throttle() {
-                throttle.delivered(now, held.finish);
+            if let Some(pace) = self.attachments.at(held.attachment).drive.pace() {
+                pace.delivered(now, held.finish);
             }
             self.conclude(held.answer, held.attachment, 0);
         }

@@ -326,6 +326,16 @@ fn a_throttled_member_does_everything() {
 }
 
 #[test]
+fn a_modelled_member_does_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    for model in ["model=p4510-2tb", "model=p4510-1tb,state=fresh"] {
+        check_member(&mut world([drive(format!("{},{model}", path.display()))]));
+        check_member(&mut world([drive(format!("ram:1m,{model}"))]));
+    }
+}
+
+#[test]
 fn a_null_member_answers_and_leaves_memory_alone() {
     let mut world = world([drive("null:1m")]);
     put(&world, 0, b"untouched");

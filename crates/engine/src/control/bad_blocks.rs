@@ -106,6 +106,15 @@ impl BadBlocks {
             .is_some_and(|range| range.offset_bytes < offset_bytes + length_bytes)
     }
 
+    /// Whether all bytes of a range are recorded.
+    #[must_use]
+    pub fn cover(&self, wanted: BadRange) -> bool {
+        let holds = |range: &BadRange| {
+            range.offset_bytes <= wanted.offset_bytes && wanted.end_bytes() <= range.end_bytes()
+        };
+        self.of(wanted.member).iter().any(holds)
+    }
+
     /// Records a range.
     ///
     /// # Errors
@@ -181,6 +190,8 @@ mod tests {
         assert_eq!(log.ranges(), [range(0, 50, 60), range(1, 0, 30)]);
         assert!(log.touch(MemberId(1), 29, 100) && !log.touch(MemberId(1), 30, 100));
         assert!(log.touch(MemberId(0), 0, 51) && !log.touch(MemberId(0), 0, 50));
+        assert!(log.cover(range(1, 3, 30)) && !log.cover(range(1, 3, 31)));
+        assert!(log.cover(range(0, 50, 60)) && !log.cover(range(0, 5, 20)));
         assert_eq!(log.members(), MemberSet(0b11));
         log.remove(range(1, 8, 12)).unwrap();
         assert_eq!(log.of(MemberId(1)), [range(1, 0, 8), range(1, 12, 30)]);

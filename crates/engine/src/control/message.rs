@@ -6,7 +6,7 @@ use super::record::{ContainerView, MemberSet};
 use super::recording::BadBlockChange;
 use crate::policy::ErrorClass;
 use crate::request::{Failure, Operation};
-use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet, VolumeId};
+use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
 use crate::world::Token;
 use alloc::sync::Arc;
 
@@ -23,8 +23,8 @@ pub struct Forward {
     pub fua: bool,
     /// A read, because some block of it could not be read: it is to be found and written back.
     pub repairs: bool,
-    /// Slots that could not serve this range when the asking shard tried.
-    pub tried: SlotSet,
+    /// The drive that could not serve this range when the asking shard tried.
+    pub tried: Option<MemberId>,
     /// The volume.
     pub volume: VolumeId,
     /// First byte in the volume.

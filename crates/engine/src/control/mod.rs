@@ -166,6 +166,12 @@ impl Controller {
         self.updater.is_durable()
     }
 
+    /// Whether every shard works by the view as it stands.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        !self.stale_view && self.all_confirmed(self.epoch)
+    }
+
     /// Whether [`message::Command::Stop`] has been carried out.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -357,7 +363,7 @@ impl Controller {
                 let stays_dirty = volume.then_resync || volume.read_only;
                 marks.is_settled() || (stays_dirty && marks.is_at_rest())
             });
-        let drained = !self.stale_view && self.all_confirmed(self.epoch) && self.flush.is_none();
+        let drained = self.is_followed() && self.flush.is_none();
         let recorded = self.is_durable() || self.recorders().is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;

@@ -80,6 +80,26 @@ pub fn mirror_repair(
     Ok(())
 }
 
+/// Plans to read a range of a data chunk whose copies may differ, and to make them equal: reads `source` into
+/// `target` and writes that to all other slots that hold the chunk, and to their shadows.
+///
+/// Never fails; without other writable slots it only reads.
+pub fn mirror_equal(
+    plan: &mut Plan,
+    shape: &Geometry,
+    (source, data_index): (Slot, u8),
+    range: Range,
+    view: &RowView,
+    target: Buffer,
+) {
+    plan.read(shape, 0, source, range, target);
+    let copies = SlotSet(shape.data_slots(range.row, data_index).0 & view.writable.0);
+    let others = copies.without(source);
+    for slot in others.iter().filter(|_| !planted(Bug::CopiesLeftUnequal)) {
+        plan.write(shape, (1, false), (slot, view), range, target);
+    }
+}
+
 /// Plans `kind` ([`StepKind::Zero`] or [`StepKind::Discard`]) over a range of one data chunk. RAID 5 can
 /// only be zeroed in whole rows: [`zero_row`].
 ///

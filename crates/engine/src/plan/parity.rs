@@ -30,7 +30,7 @@ const SOME_PIECES: usize = 16;
 ///
 /// The pieces, at most [`PIECES_MAX`], are not empty and do not overlap; their order does not matter and
 /// a data chunk may have several of them, with gaps. Slots that are not writable are left out, shadows
-/// written along. Fails if more than one slot is lost, or if the chunks that are left do not suffice.
+/// written along. Fails if more than one slot is not writable, or if what can be read does not suffice.
 pub fn parity_write(
     plan: &mut Plan,
     shape: &Geometry,
@@ -48,6 +48,37 @@ pub fn parity_write(
     } else {
         write.plan::<{ 2 * PIECES_MAX }>(plan, pieces)
     }
+}
+
+/// Plans a write of the data of `pieces` and of nothing else, where parity is on record as lost.
+///
+/// Fails if the slot of a piece is out of service: parity will not stand in for it.
+pub fn data_alone(
+    plan: &mut Plan,
+    shape: &Geometry,
+    row: u64,
+    pieces: &[Piece],
+    view: &RowView,
+    fua: bool,
+) -> Result<(), NotEnoughMembers> {
+    let parity = shape.parity_slot(row).ok_or(NotEnoughMembers)?;
+    let write = RowWrite {
+        shape,
+        row,
+        view,
+        fua,
+        parity,
+        data: SlotSet::all(shape.members).without(parity),
+    };
+    let in_service = SlotSet(view.readable.0 & view.writable.0);
+    if !pieces
+        .iter()
+        .all(|piece| in_service.has(write.slot_of(piece)))
+    {
+        return Err(NotEnoughMembers);
+    }
+    write.write_data::<{ 2 * PIECES_MAX }>(plan, 0, pieces);
+    Ok(())
 }
 
 /// What is the same for all bands of a write.
@@ -134,7 +165,7 @@ impl<'a> RowWrite<'a> {
     ) -> Result<RowWrite<'a>, NotEnoughMembers> {
         let parity = shape.parity_slot(row).ok_or(NotEnoughMembers)?;
         let all = SlotSet::all(shape.members);
-        let lost = SlotSet(all.0 & !(view.readable.0 & view.writable.0));
+        let lost = SlotSet(all.0 & !view.writable.0);
         if lost.count() > 1 {
             return Err(NotEnoughMembers);
         }

@@ -1,7 +1,7 @@
 //! A piece of work inside one band.
 
 use super::NONE;
-use crate::units::{Buffer, SlotSet};
+use crate::units::{Buffer, MemberId};
 
 /// What a piece of work wants to do with its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +31,8 @@ pub(crate) struct Part {
     pub low: u32,
     pub high: u32,
     pub buffer: Buffer,
-    /// For reads: slots that could not serve this range.
-    pub tried: SlotSet,
+    /// For reads: the drive that could not serve this range. Not its slot: another drive may take that.
+    pub tried: Option<MemberId>,
     /// Has to be planned without others.
     pub alone: bool,
     pub next: u32,
@@ -48,7 +48,7 @@ impl Part {
             low,
             high,
             buffer: name,
-            tried: SlotSet(0),
+            tried: None,
             alone: false,
             next: NONE,
         }

@@ -236,7 +236,9 @@ fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
             Some(
                 OpenError::Missing { .. }
                 | OpenError::WrongKind { .. }
-                | OpenError::OwnSector { .. },
+                | OpenError::OwnSector { .. }
+                | OpenError::Profile { .. }
+                | OpenError::LargerThanModel { .. },
             ) => ApiError::bad_input(sentence),
             Some(OpenError::InUse { .. }) => ApiError::conflict(sentence).protecting_data(),
             _ => ApiError::conflict(sentence),

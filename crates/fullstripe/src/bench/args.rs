@@ -18,8 +18,8 @@ pub struct BenchArgs {
     #[arg(long, value_parser = parse_level, required_unless_present = "cost")]
     level: Option<Level>,
     /// What each member is: ram:256m, null:64g (both take
-    /// ,read-iops=50k,write-iops=20k,bandwidth=2g,latency=80us), or a path in which {} stands for
-    /// the member's number from 0 on; its content is overwritten
+    /// ,read-iops=50k,write-iops=20k,bandwidth=2g,latency=80us, or ,model=p4510-2tb,state=steady), or a
+    /// path in which {} stands for the member's number from 0 on; its content is overwritten
     #[arg(long, value_name = "SPEC", required_unless_present = "cost")]
     member: Option<String>,
     /// Number of members

@@ -6,11 +6,12 @@
 //! it back. Between them lies the write-hole log, if there is one.
 
 use super::config::Config;
+use super::modelled::ModelledMember;
 use crate::commands::write_hole::WriteHole;
 use crate::container::busy;
 use anyhow::{Context, ensure};
 use drives::drive::{Access, Drive};
-use drives::spec::{Limits, Target};
+use drives::spec::{Limits, Model, Target};
 use drives::world::{Encoder, LogEncoder};
 use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{
@@ -51,7 +52,9 @@ pub(super) struct Members {
     pub bitmap: Option<BitmapRecord>,
     /// The members' common limits.
     pub limits: Limits,
-    /// Whether the members are files or block devices, whose speed only a measurement knows.
+    /// Their common model.
+    pub modelled: Option<ModelledMember>,
+    /// Whether the members are files or block devices, whose speed only a measurement knows unless there is a model.
     pub hardware: bool,
     /// What the user should know.
     pub notes: Vec<String>,
@@ -95,6 +98,13 @@ impl Members {
         }
         let geometry = geometry(config, &drives)?;
         let limits = first.limits;
+        let modelled = modelled(first.model, geometry.component_bytes)?;
+        if modelled.is_some() {
+            notes.push(format!(
+                "R and W are those of the model, alone in a closed loop of depth {} in virtual time",
+                ModelledMember::depth(config)
+            ));
+        }
         let log = (config.write_hole == WriteHole::Log).then_some(LogArea {
             offset_bytes: geometry.component_bytes,
             length_bytes: AREA_BYTES,
@@ -112,9 +122,15 @@ impl Members {
             log,
             bitmap,
             limits,
+            modelled,
             hardware,
             notes,
         })
+    }
+
+    /// Whether answers are held back.
+    pub fn have_pace(&self) -> bool {
+        self.limits.any() || self.modelled.is_some()
     }
 
     /// The record of a container that holds this array and nothing else.
@@ -291,6 +307,18 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
         );
     }
     Ok(shape)
+}
+
+fn modelled(model: Option<Model>, component_bytes: u64) -> anyhow::Result<Option<ModelledMember>> {
+    let Some(model) = model else {
+        return Ok(None);
+    };
+    let profile = model.profile().map_err(anyhow::Error::msg)?;
+    Ok(Some(ModelledMember {
+        profile,
+        model,
+        component_bytes,
+    }))
 }
 
 /// RAM members that do not fit into memory would end the process without a word.

@@ -9,7 +9,7 @@
 //! without the engine. What the array costs beyond the bare member is the price of RAID.
 //!
 //! A figure means little without the figure that was possible: [`roofline`] computes what the
-//! members allow, by the formula that it also prints.
+//! members allow, by the formula that it also prints. [`modelled`] asks a modelled member's model for it.
 //!
 //! In order: [`args`] reads what was asked, [`config`] checks it, [`members`] opens and prepares the drives,
 //! [`run`] lets generator, [`bare`] member and [`array`] take turns, each for a [`window`] of time,
@@ -27,6 +27,7 @@ mod counted;
 mod generator;
 mod job;
 mod members;
+mod modelled;
 pub(crate) mod outcome;
 mod report;
 mod roofline;

@@ -185,7 +185,7 @@ pub(crate) struct Outcome {
     /// Each round's requests per second.
     pub rounds_iops: Vec<f64>,
     /// What the array costs beyond the bare member, in processor time per request: the median of
-    /// the rounds' differences. `None` for members with limits, whose threads sleep, or spin where the
+    /// the rounds' differences. `None` for members with limits or a model, whose threads sleep, or spin where the
     /// time is short, until an answer is due.
     pub raid_ns_per_io: Option<f64>,
     /// What the members allow; `None` when they do not limit or no formula fits.
@@ -259,7 +259,7 @@ impl Outcome {
         Ok(Outcome {
             config: asked(config, setting),
             rounds_iops: arrays.iter().map(|rates| rates.iops).collect(),
-            raid_ns_per_io: (!members.limits.any()).then(|| median(difference.collect())),
+            raid_ns_per_io: (!members.have_pace()).then(|| median(difference.collect())),
             efficiency: limit.iops.map(|possible| array.iops / possible),
             roofline_iops: limit.iops,
             roofline: limit.words,
@@ -276,7 +276,7 @@ impl Outcome {
     }
 }
 
-/// What one member can do: by its limits, or as measured.
+/// What one member can do: by its limits, by its model, or as measured.
 fn speed(
     config: &Config,
     members: &Members,
@@ -284,6 +284,9 @@ fn speed(
     rounds: &[Round],
     notes: &mut Vec<String>,
 ) -> Option<MemberSpeed> {
+    if let Some(modelled) = &members.modelled {
+        return Some(modelled.speed(config));
+    }
     let mut speed = MemberSpeed::of(&members.limits);
     for (at, workload) in calibrations.iter().enumerate() {
         let samples = rounds

@@ -62,7 +62,7 @@ impl Cost {
 
     /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of
     /// a member are defined.
-    fn seconds(self, length_bytes: u64) -> f64 {
+    pub fn seconds(self, length_bytes: u64) -> f64 {
         let by_count = self.per_unit_s * length_bytes.div_ceil(UNIT_BYTES) as f64;
         by_count.max(self.per_byte_s * length_bytes as f64)
     }

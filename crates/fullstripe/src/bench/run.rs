@@ -89,7 +89,10 @@ pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
 /// fast the members are.
 fn calibrations(config: &Config, members: &Members) -> Vec<Workload> {
     let unknown = |limit: Option<u64>| {
-        members.hardware && limit.is_none() && members.limits.bandwidth_bytes_per_second.is_none()
+        members.hardware
+            && members.modelled.is_none()
+            && limit.is_none()
+            && members.limits.bandwidth_bytes_per_second.is_none()
     };
     let random = config.workload.random;
     [

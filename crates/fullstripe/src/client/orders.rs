@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use drives::spec::{MemberSpec, Target, parse_size};
 use hyper::Method;
+use models::library::is_file;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -178,12 +179,22 @@ pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
 /// It is misspelt.
 pub fn absolute(spec: &str) -> Result<String> {
     let parsed: MemberSpec = spec.parse()?;
-    let Target::Path(path) = &parsed.target else {
-        return Ok(spec.to_owned());
+    let whole = |path: &str| -> Result<String> {
+        let path = std::path::absolute(path).context("the current folder cannot be found out")?;
+        Ok(path.display().to_string())
     };
-    let path = std::path::absolute(path).context("the current folder cannot be found out")?;
-    let options = spec.find(',').map_or("", |comma| &spec[comma..]);
-    Ok(format!("{}{options}", path.display()))
+    let mut parts = spec.split(',').map(str::to_owned).collect::<Vec<String>>();
+    if let Target::Path(_) = &parsed.target {
+        parts[0] = whole(&parts[0])?;
+    }
+    for part in &mut parts {
+        if let Some(drive) = part.strip_prefix("model=")
+            && is_file(drive)
+        {
+            *part = format!("model={}", whole(drive)?);
+        }
+    }
+    Ok(parts.join(","))
 }
 
 /// `rate`.

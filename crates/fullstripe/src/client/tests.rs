@@ -142,6 +142,13 @@ fn durations_rates_and_paths() {
     assert_eq!(absolute("d0.img,serial=A").unwrap(), wanted);
     assert_eq!(absolute("/d0.img").unwrap(), "/d0.img");
     assert_eq!(absolute("ram:1m").unwrap(), "ram:1m");
+    let modelled = "ram:1m,model=p4510-2tb,state=fresh";
+    assert_eq!(absolute(modelled).unwrap(), modelled);
+    let here = std::env::current_dir().unwrap().display().to_string();
+    assert_eq!(
+        absolute("ram:1m,model=my.toml#a,serial=A").unwrap(),
+        format!("ram:1m,model={here}/my.toml#a,serial=A")
+    );
     assert!(
         absolute("d0,colour=red")
             .unwrap_err()

@@ -3,7 +3,8 @@
 //! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would
 //! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
 //! back), [`write_hole`] (a RAID 5's protection), [`destroy`]. [`sim`] needs no drives: it tries the engine in
-//! virtual time.
+//! virtual time. Nor do [`plan`], [`predict`] and [`claims`], which say what drives and arrays will do, and how far such
+//! predictions are from what others have published.
 //!
 //! The rules that all of them keep: drives that somebody else uses or claims ([`conflicts`]) are left alone;
 //! what a command would destroy is looked for first ([`foreign`]) and named; it goes only by `--force` or
@@ -13,6 +14,7 @@
 
 pub mod assemble;
 pub mod backup;
+pub mod claims;
 pub mod conflicts;
 pub mod create;
 pub mod describe;
@@ -25,6 +27,10 @@ pub mod list;
 pub mod metadata;
 pub mod occupied;
 pub mod open;
+pub mod plan;
+pub mod predict;
+mod progress;
+mod remembered;
 pub mod sim;
 pub mod words;
 pub mod write_hole;

@@ -101,6 +101,7 @@ impl Programs {
             .current_dir(&self.folder)
             .env("FULLSTRIPE_SOCKET", self.folder.join("api.sock"))
             .env("XDG_STATE_HOME", self.folder.join("state"))
+            .env("XDG_CACHE_HOME", self.folder.join("cache"))
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(file("out")?)

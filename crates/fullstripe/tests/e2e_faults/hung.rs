@@ -19,7 +19,7 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
             .option(&[
                 "--deadline",
                 // Long enough for the other members on a machine that is busy with something else.
-                "4",
+                "8",
                 "--shards",
                 "2",
                 "--completion",
@@ -39,10 +39,10 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
         load.wait_for(100, 30);
         let since = Instant::now();
         let frozen = faulty.freeze();
-        server.wait_event("member-overdue", "faulty1", 10);
-        server.wait_event("failure-recorded", "faulty1", 10);
+        server.wait_event("member-overdue", "faulty1", 20);
+        server.wait_event("failure-recorded", "faulty1", 20);
         let took = since.elapsed();
-        assert!(took < Duration::from_secs(10), "it took {took:?}");
+        assert!(took < Duration::from_secs(20), "it took {took:?}");
         // Nobody waits for what the file system holds, and orders are carried out.
         load.wait_for(100, 30);
         let mut other = server.client("data");

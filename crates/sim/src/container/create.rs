@@ -45,10 +45,11 @@ pub fn drive(seed: u64, topology: &Topology, bay: usize, left_over: bool) -> Dri
     )
 }
 
-/// What the drive in a bay says it is called.
+/// What the drive in a bay says it is called: as mdadm calls loop devices, which have no serial numbers, so that it can
+/// be shown these drives.
 #[must_use]
 pub fn serial(bay: usize) -> String {
-    format!("SIM{bay:05}")
+    format!("/dev/loop{bay}")
 }
 
 /// The drives of a topology with the array on them, and the shapes of its volumes.

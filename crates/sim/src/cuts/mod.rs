@@ -5,10 +5,11 @@
 //! Where the fault world draws, this enumerates: small operations ([`scenes`]), and all of what may become of each.
 //! Up to twelve writes that are not safe, all 4,096 combinations are looked at, and some with torn writes; above that
 //! as many are drawn. A state that was looked at before, with clients that know no more, is counted and not looked
-//! at again.
+//! at again. Some states can be kept ([`sample`]), so that others are asked too.
 
 mod create;
 pub mod images;
+pub mod sample;
 pub mod scenes;
 pub mod tape;
 
@@ -19,8 +20,10 @@ use crate::oracle::{Oracle, Value};
 use crate::random::Stream;
 use crate::run::Failure;
 use crate::run::cut::{Moment, judge, moments, moments_of_start};
+use engine::control::record::Record;
 use engine::layout::Level;
 use images::{Image, Limits};
+use sample::{Sample, Sampler, Start, kept_drives};
 use scenes::{KINDS, Kind, LEVELS, Scene, scene};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -49,6 +52,9 @@ pub struct Outcome {
     pub failure: Option<String>,
 }
 
+/// What came of one scene, and the states of it that were kept.
+pub type Looked = (Outcome, Vec<Sample>);
+
 /// What is to be looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
@@ -58,6 +64,8 @@ pub struct Selection {
     pub kind: Option<Kind>,
     /// How many states.
     pub limits: Limits,
+    /// How many states of each scene are kept.
+    pub samples: usize,
     /// Threads.
     pub jobs: usize,
 }
@@ -68,7 +76,7 @@ impl Selection {
     /// # Panics
     /// An assertion of the engine does not hold.
     #[must_use]
-    pub fn run(&self, progress: impl Fn(usize, usize) + Sync) -> Vec<Outcome> {
+    pub fn run(&self, progress: impl Fn(usize, usize) + Sync) -> Vec<Looked> {
         let chosen: Vec<(Level, Kind)> = LEVELS
             .into_iter()
             .flat_map(|level| KINDS.map(|kind| (level, kind)))
@@ -85,9 +93,9 @@ impl Selection {
                         let Some(scene) = scene(level, kind) else {
                             continue;
                         };
-                        let outcome = look_at(&scene, self.limits);
+                        let looked = look_at(&scene, self.limits, self.samples);
                         let mut done = done.lock().expect("no thread panics with it");
-                        done.push((at, outcome));
+                        done.push((at, looked));
                         progress(done.len(), chosen.len());
                     }
                 });
@@ -95,7 +103,7 @@ impl Selection {
         });
         let mut done = done.into_inner().expect("no thread panics with it");
         done.sort_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, outcome)| outcome).collect()
+        done.into_iter().map(|(_, looked)| looked).collect()
     }
 }
 
@@ -106,10 +114,10 @@ fn take(next: &Mutex<usize>, count: usize) -> Option<usize> {
     (at < count).then_some(at)
 }
 
-/// Cuts the power at every instant of a scene.
+/// Cuts the power at every instant of a scene, and keeps some of the states.
 #[must_use]
-pub fn look_at(scene: &Scene, limits: Limits) -> Outcome {
-    let mut looker = Looker::new(scene, limits);
+pub fn look_at(scene: &Scene, limits: Limits, samples: usize) -> Looked {
+    let mut looker = Looker::new(scene, limits, samples);
     let (history, window) = (&scene.history, scene.window.clone());
     let done = match scene.kind {
         Kind::Create => looker.look_at_create(),
@@ -125,7 +133,7 @@ pub fn look_at(scene: &Scene, limits: Limits) -> Outcome {
             outcome.cuts, looker.number, outcome.judged
         )
     });
-    looker.outcome
+    (looker.outcome, looker.sampler.kept)
 }
 
 struct Looker<'a> {
@@ -133,18 +141,20 @@ struct Looker<'a> {
     limits: Limits,
     random: Stream,
     seen: BTreeSet<(u64, u64)>,
+    sampler: Sampler,
     /// Of the cut at hand.
     number: u64,
     outcome: Outcome,
 }
 
 impl<'a> Looker<'a> {
-    fn new(scene: &'a Scene, limits: Limits) -> Looker<'a> {
+    fn new(scene: &'a Scene, limits: Limits, samples: usize) -> Looker<'a> {
         Looker {
             history: &scene.history,
             limits,
             random: Stream::new(scene.history.seed, "cuts", 0),
             seen: BTreeSet::new(),
+            sampler: Sampler::new(scene.history.seed, samples),
             number: 0,
             outcome: Outcome {
                 level: scene.level,
@@ -161,7 +171,7 @@ impl<'a> Looker<'a> {
     }
 
     fn look(&mut self, moment: &Moment) -> Result<(), Failure> {
-        let (outcome, seen) = (&mut self.outcome, &mut self.seen);
+        let (outcome, seen, sampler) = (&mut self.outcome, &mut self.seen, &mut self.sampler);
         let open = moment.cut.open();
         outcome.cuts += 1;
         outcome.drawn_cuts += u64::from(open > self.limits.every_up_to);
@@ -176,9 +186,27 @@ impl<'a> Looker<'a> {
                 return Ok(());
             }
             outcome.judged += 1;
+            let kept = sampler.place();
+            let kept =
+                kept.map(|place| (place, kept_drives(&image, history.topology.drive_bytes())));
+            let mut start = None;
+            let started = |record: &Record, oracles: &[Oracle]| {
+                start = kept.is_some().then(|| Start::of(record, &oracles[0]));
+            };
             let drives = drives_of(history.seed, &history.topology, image);
-            let is_there = judge(history, drives, moment.oracles.clone(), may_be_nothing)?;
+            let oracles = moment.oracles.clone();
+            let is_there = judge(history, drives, oracles, may_be_nothing, started)?;
             outcome.without_array += u64::from(!is_there);
+            if let Some((place, drives)) = kept {
+                let (cut, state) = (outcome.cuts, *number);
+                let sample = Sample {
+                    cut,
+                    state,
+                    drives,
+                    start,
+                };
+                sampler.keep(place, sample);
+            }
             Ok(())
         })?;
         self.outcome.images += images;

@@ -8,7 +8,44 @@ const FEW: Limits = Limits {
 };
 
 fn outcome(level: Level, kind: Kind) -> Outcome {
-    look_at(&scene(level, kind).expect("there is one"), FEW)
+    look_at(&scene(level, kind).expect("there is one"), FEW, 0).0
+}
+
+#[test]
+fn some_states_are_kept_and_the_others_looked_at_all_the_same() {
+    let scene = scene(Level::Raid5, Kind::Partial).expect("there is one");
+    let (with, samples) = look_at(&scene, FEW, 3);
+    let (without, none) = look_at(&scene, FEW, 0);
+    assert_eq!(format!("{with:?}"), format!("{without:?}"));
+    assert_eq!((samples.len(), none.len()), (3, 0));
+    for sample in samples {
+        assert!(sample.cut >= 1 && sample.cut <= with.cuts && sample.state >= 1);
+        assert_eq!(sample.drives.len(), 4);
+        // Data, and the record at the end.
+        let drive = &sample.drives[1];
+        assert_eq!(drive.serial, "/dev/loop1");
+        assert!(drive.pages.first().is_some_and(|(at, _)| *at == 0));
+        assert!(
+            drive
+                .pages
+                .last()
+                .is_some_and(|(at, _)| at + 4096 == drive.size_bytes)
+        );
+        let start = sample.start.expect("there is an array");
+        assert_eq!((start.members, start.missing, start.syncs), (4, 0, false));
+        assert!(start.anything.is_empty());
+        let bytes = scene.history.topology.size_bytes(0) as usize;
+        assert!(start.contents.iter().all(|content| content.len() == bytes));
+        // Outside of what the scene writes there is one possible value, and it is not zeros.
+        let last = bytes - 512..bytes;
+        assert!(
+            start
+                .contents
+                .iter()
+                .all(|content| content[last.clone()] == start.contents[0][last.clone()])
+        );
+        assert!(start.contents[0][last].iter().any(|&byte| byte != 0));
+    }
 }
 
 #[test]
@@ -51,7 +88,7 @@ fn the_same_scene_gives_the_same_result() {
 #[test]
 fn a_lost_flush_is_noticed() {
     let scene = scene(Level::Raid10, Kind::Durable).expect("there is one");
-    let mut looker = Looker::new(&scene, FEW);
+    let mut looker = Looker::new(&scene, FEW, 0);
     let noticed = moments(&scene.history, scene.window.clone(), |mut moment| {
         for oracle in &mut moment.oracles {
             let began = oracle.flush_begins();

@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod faults;
 pub mod lies;
+pub mod modelled;
 pub mod store;
 pub mod timing;
 
@@ -15,7 +16,7 @@ use faults::{AGAIN, Faults};
 use lies::{Lies, Untruth, differing};
 use std::ops::Range;
 use store::{SECTOR_BYTES, Store};
-use timing::Timing;
+use timing::{Place, Timing};
 
 /// A drive. See the module's prose.
 pub struct Drive {
@@ -70,8 +71,8 @@ impl Drive {
     }
 
     /// When a command started now will end, hangs not counted.
-    pub fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64 {
-        let finish_ns = self.timing.finish_ns(now_ns, kind, length_bytes);
+    pub fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64 {
+        let finish_ns = self.timing.finish_ns(now_ns, kind, place);
         self.faults.delayed_ns(now_ns, finish_ns)
     }
 

@@ -63,6 +63,13 @@ impl Store {
         Rc::make_mut(bytes)
     }
 
+    /// The pages that something was written to, with their first bytes on the drive. What an earlier owner left is
+    /// not among them.
+    pub fn written(&self) -> impl Iterator<Item = (u64, Box<Page>)> {
+        let pages = (0..).step_by(PAGE_BYTES as usize).zip(&self.pages);
+        pages.filter_map(|(at, page)| Some((at, Box::new(**page.as_ref()?))))
+    }
+
     /// Copies what lies from `offset_bytes` on.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) {
         for (page, within, range) in pieces(offset_bytes, into.len()) {

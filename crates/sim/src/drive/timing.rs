@@ -3,10 +3,29 @@
 use crate::random::Stream;
 use engine::plan::StepKind;
 
+/// Where on a drive a command works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Number of bytes; zero for a flush.
+    pub length_bytes: u64,
+}
+
 /// Says when commands end.
 pub trait Timing {
-    /// When a command of this kind and length, started now, will be answered.
-    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64;
+    /// When a command of this kind and place, started now, will be answered.
+    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64;
+
+    /// Energy used until then, in nanojoules; 0 where nothing is known of it.
+    fn energy_nj(&mut self, _until_ns: u64) -> u64 {
+        0
+    }
+
+    /// Bytes that can be written before anything has to be collected; `None` where there is no such thing.
+    fn pool_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A drive that serves any number of commands at once, each after a random time: the order of answers
@@ -24,7 +43,8 @@ pub struct RandomLatency {
 }
 
 impl Timing for RandomLatency {
-    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64 {
+    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64 {
+        let length_bytes = place.length_bytes;
         let moved = match kind {
             StepKind::Read | StepKind::Write { .. } => length_bytes.div_ceil(4096),
             _ => 4,
@@ -68,7 +88,8 @@ impl ParallelUnits {
 }
 
 impl Timing for ParallelUnits {
-    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, length_bytes: u64) -> u64 {
+    fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64 {
+        let length_bytes = place.length_bytes;
         let pages = length_bytes.div_ceil(4096);
         let service_ns = match kind {
             StepKind::Read => self.read_ns + pages * self.per_page_ns,
@@ -86,14 +107,24 @@ impl Timing for ParallelUnits {
 mod tests {
     use super::*;
 
+    fn of(length_bytes: u64) -> Place {
+        Place {
+            offset_bytes: 0,
+            length_bytes,
+        }
+    }
+
     #[test]
     fn commands_wait_for_a_unit() {
         let mut drive = ParallelUnits::new(2, 100, 20, 10);
-        assert_eq!(drive.finish_ns(0, StepKind::Read, 4096), 110);
-        assert_eq!(drive.finish_ns(0, StepKind::Write { fua: true }, 8192), 40);
+        assert_eq!(drive.finish_ns(0, StepKind::Read, of(4096)), 110);
+        assert_eq!(
+            drive.finish_ns(0, StepKind::Write { fua: true }, of(8192)),
+            40
+        );
         // One unit is free again at 40, the other at 110.
-        assert_eq!(drive.finish_ns(5, StepKind::Flush, 0), 60);
-        assert_eq!(drive.finish_ns(5, StepKind::Read, 512), 170);
-        assert_eq!(drive.finish_ns(500, StepKind::Read, 512), 610);
+        assert_eq!(drive.finish_ns(5, StepKind::Flush, of(0)), 60);
+        assert_eq!(drive.finish_ns(5, StepKind::Read, of(512)), 170);
+        assert_eq!(drive.finish_ns(500, StepKind::Read, of(512)), 610);
     }
 }

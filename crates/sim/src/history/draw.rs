@@ -3,7 +3,7 @@
 
 use super::{
     Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
-    scenes,
+    returns, scenes,
 };
 use crate::drive::faults::Target;
 use crate::random::Stream;
@@ -55,6 +55,9 @@ impl History {
         }
         if wish.mode == Mode::Lying {
             actions = lies::insert(seed, &topology, actions);
+        }
+        if wish.mode == Mode::Returning {
+            actions = returns::insert(seed, &topology, actions);
         }
         History {
             seed,

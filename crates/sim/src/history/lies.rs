@@ -52,7 +52,7 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
 }
 
 /// Puts an act before number `at`, at its time.
-fn put(acts: &mut Vec<Action>, at: usize, act: Act) {
+pub(super) fn put(acts: &mut Vec<Action>, at: usize, act: Act) {
     let number = acts.iter().map(|act| act.number).max().unwrap_or(0) + 1;
     let next = acts.get(at).or(acts.last());
     let at_ns = next.map_or(0, |next| next.at_ns);

@@ -4,6 +4,7 @@
 
 pub mod draw;
 mod lies;
+mod returns;
 mod scenes;
 
 use crate::drive::faults::Target;
@@ -24,6 +25,8 @@ pub enum Mode {
     /// As [`Mode::Survivable`], and drives lie about writes and flushes. Wrong bytes where a drive has lied are
     /// counted, and so is who notices; anything else has to hold as ever.
     Lying,
+    /// As [`Mode::Survivable`], and drives that were lost come back while the array serves.
+    Returning,
 }
 
 /// One volume of the array.
@@ -185,6 +188,8 @@ pub enum Order {
         /// The slot.
         slot: u8,
     },
+    /// Plug the drive in this bay in again, and give it to the array as it is.
+    BringBack(usize),
     /// Limit background work.
     Rate(u64),
 }

@@ -5,6 +5,7 @@ mod pending;
 
 use super::{Ending, Happening, Machine, Note};
 use crate::drive::faults::MEDIA;
+use crate::drive::timing::Place;
 use crate::history::Errand;
 use engine::control::record::Record;
 use engine::plan::StepKind;
@@ -146,6 +147,20 @@ impl Machine {
         }
     }
 
+    /// Whether the record of a drive that [`Machine::bring_back_record`] would bring back has the serial of another.
+    #[must_use]
+    pub fn record_named(&self, bay: usize, back: usize, serial: &str) -> bool {
+        let Some(records) = self.records.get(bay) else {
+            return false;
+        };
+        let at = records.len().checked_sub(back + 1);
+        let mut parts = at.and_then(|at| records.get(at)).into_iter().flatten();
+        parts.any(|(_, bytes)| {
+            let mut places = bytes.windows(serial.len());
+            places.any(|place| place == serial.as_bytes())
+        })
+    }
+
     fn start_command(&mut self, mut command: Command) {
         let now_ns = self.queue.now_ns();
         let bay = self.bays[command.member.0 as usize];
@@ -161,7 +176,11 @@ impl Machine {
         );
         self.passes(command.errand(), false);
         let drive = &mut self.drives[bay];
-        let at_ns = drive.finish_ns(now_ns, command.kind, command.length_bytes);
+        let place = Place {
+            offset_bytes: command.offset_bytes,
+            length_bytes: command.length_bytes,
+        };
+        let at_ns = drive.finish_ns(now_ns, command.kind, place);
         command.cache_position = drive.cache_position();
         let index = self.free.pop().unwrap_or(self.commands.len());
         if index == self.commands.len() {

@@ -108,6 +108,9 @@ pub struct Machine {
     pub completions: Vec<Completion>,
     /// Payload memory that drives which hang may use, as often as it was pinned.
     pub pins: Vec<Buffer>,
+    /// Such memory that drives have let go of, until its slot is given out again: an answer about it may still be under
+    /// way to its client.
+    pub let_go: Vec<Buffer>,
     /// Events of the engine that nobody has looked at yet.
     pub events: Vec<Event>,
     /// Write-hole logs replayed at starts.
@@ -156,6 +159,7 @@ impl Machine {
             life: 0,
             completions: Vec::new(),
             pins: Vec::new(),
+            let_go: Vec::new(),
             events: Vec::new(),
             problems: Vec::new(),
             replays: 0,
@@ -189,6 +193,9 @@ impl Machine {
         bays: Vec<usize>,
         persister: Persister,
     ) {
+        // That a flush has failed was said to an earlier process, or to one that did not start.
+        let drives = self.drives.iter_mut();
+        drives.for_each(|drive| drive.faults.flush_failed = false);
         self.life += 1;
         self.log_encoder = Some(Box::new(persister.log_encoder()));
         self.persister = Some(persister);
@@ -212,12 +219,11 @@ impl Machine {
         self.desks.clear();
         self.completions.clear();
         self.pins.clear();
+        self.let_go.clear();
         self.events.clear();
         self.persister = None;
         self.log_encoder = None;
         self.tripwire = None;
-        let drives = self.drives.iter_mut();
-        drives.for_each(|drive| drive.faults.flush_failed = false);
         if ending == Ending::Power {
             self.drives.iter_mut().for_each(Drive::lose_power);
         }

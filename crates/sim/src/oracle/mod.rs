@@ -120,6 +120,12 @@ impl Oracle {
         }
     }
 
+    /// The volume's number.
+    #[must_use]
+    pub fn volume(&self) -> u8 {
+        self.volume
+    }
+
     /// Sectors of the volume.
     #[must_use]
     pub fn sectors(&self) -> u64 {
@@ -355,6 +361,17 @@ impl Oracle {
         let sectors = &self.sectors;
         self.touched.retain(|&at| sectors[at as usize].len() > 1);
         in_flight
+    }
+
+    /// The values that a sector may hold while nothing is in flight.
+    #[must_use]
+    pub fn possible(&self, sector: u64) -> Vec<Value> {
+        let entries = &self.sectors[sector as usize];
+        if entries.is_empty() {
+            return vec![self.first];
+        }
+        let alive = entries.iter().filter(|entry| entry.dead.is_none());
+        alive.map(|entry| entry.value).collect()
     }
 
     /// Nobody knows what a sector holds until it is read: it was in flight to a drive that is lost.

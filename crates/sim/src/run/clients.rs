@@ -52,6 +52,7 @@ impl Run<'_> {
         };
         let shard = usize::from(ask.connection) % process.shards();
         let buffer = process.payload(slot);
+        let places = self.places(slot);
         let mut flying = Flying {
             number,
             ask,
@@ -60,6 +61,7 @@ impl Run<'_> {
         };
         let oracle = &mut self.oracles[ask.volume as usize];
         let mut machine = self.machine.borrow_mut();
+        machine.let_go.retain(|pin| !places.contains(&pin.0));
         match ask.operation {
             Operation::Read => flying.began = oracle.read_begins(),
             Operation::Flush => flying.began = oracle.flush_begins(),
@@ -161,7 +163,7 @@ impl Run<'_> {
     /// A drive that hangs keeps the memory of a read.
     fn ask_again(&mut self, flying: &Flying) -> Result<(), Failure> {
         let ask = flying.ask;
-        if ask.operation != Operation::Read || !self.is_pinned(flying.slot) {
+        if ask.operation != Operation::Read || !self.was_pinned(flying.slot) {
             let (number, operation) = (flying.number, name(ask.operation));
             let text = format!("request {number}: the buffer of a {operation} is held by nobody");
             return Err(Failure::Unsound(text));
@@ -175,14 +177,27 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn is_pinned(&self, slot: usize) -> bool {
+    /// A slot's payload, as places in memory; empty without a process.
+    fn places(&self, slot: usize) -> Range<u64> {
         let Some(process) = &self.process else {
-            return false;
+            return 0..0;
         };
         let from = process.payload(slot).0;
-        let memory = from..from + u64::from(REQUEST_BYTES_MAX);
+        from..from + u64::from(REQUEST_BYTES_MAX)
+    }
+
+    fn is_pinned(&self, slot: usize) -> bool {
+        let places = self.places(slot);
         let machine = self.machine.borrow();
-        machine.pins.iter().any(|pin| memory.contains(&pin.0))
+        machine.pins.iter().any(|pin| places.contains(&pin.0))
+    }
+
+    /// Whether it is pinned, or was for the request that has it: the drive may have answered before the client heard.
+    fn was_pinned(&self, slot: usize) -> bool {
+        let places = self.places(slot);
+        let machine = self.machine.borrow();
+        let mut pins = machine.pins.iter().chain(&machine.let_go);
+        pins.any(|pin| places.contains(&pin.0))
     }
 
     /// The memory is the client's again, unless a drive may use it: whoever else still does will be noticed.

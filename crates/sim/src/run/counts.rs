@@ -21,8 +21,10 @@ pub struct Counts {
     pub blocks_recorded: u64,
     /// Resyncs at their starts that went by a bitmap.
     pub resyncs_by_bitmap: u64,
-    /// Drives that were taken back.
+    /// Drives that were taken back, lacking only what bitmaps mark.
     pub taken_back: u64,
+    /// Drives that were plugged in again while the array served.
+    pub brought_back: u64,
     /// What became of drives' lies.
     pub lies: LieCounts,
     /// Entries of the event log.
@@ -43,6 +45,7 @@ impl Counts {
         self.blocks_recorded += other.blocks_recorded;
         self.resyncs_by_bitmap += other.resyncs_by_bitmap;
         self.taken_back += other.taken_back;
+        self.brought_back += other.brought_back;
         self.lies.add(&other.lies);
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;

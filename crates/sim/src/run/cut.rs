@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::history::History;
 use crate::machine::{Ending, Machine};
 use crate::oracle::Oracle;
+use engine::control::record::Record;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -136,7 +137,8 @@ fn record(run: &Run<'_>) -> Clock {
 }
 
 /// Starts the array of a history from what a power cut has left, reads all of it, lets it become whole, and
-/// judges what is on the drives then. True if there is an array: with `may_be_nothing`, there need not be one.
+/// judges what is on the drives then. True if there is an array: with `may_be_nothing`, there need not be one. `started`
+/// sees it when it has been started and not read yet.
 ///
 /// # Errors
 /// What does not hold.
@@ -145,6 +147,7 @@ pub(crate) fn judge(
     drives: Vec<Drive>,
     oracles: Vec<Oracle>,
     may_be_nothing: bool,
+    started: impl FnOnce(&Record, &[Oracle]),
 ) -> Result<bool, Failure> {
     let mut run = Run::new(history, false)?;
     let bays = drives.len();
@@ -160,9 +163,12 @@ pub(crate) fn judge(
         .collect();
     match run.start() {
         Err(Failure::Refused(_)) if may_be_nothing => return Ok(false),
-        started => started?,
+        other => other?,
     }
     run.admit_lost_writes(&in_flight);
+    if let Some(process) = &run.process {
+        started(process.record(), &run.oracles);
+    }
     run.read_everything()?;
     run.heal()?;
     Ok(true)

@@ -9,6 +9,7 @@ use crate::machine::{Ending, Note};
 use crate::random::Stream;
 use engine::control::message::Command;
 use engine::control::record::MemberState;
+use engine::layout::Level;
 use engine::units::{MemberId, Slot, VolumeId};
 use metadata::imsm::place::Placement;
 
@@ -57,7 +58,7 @@ impl Run<'_> {
     }
 
     /// The member that the drive in a bay serves as.
-    fn member(&self, bay: usize) -> Option<MemberId> {
+    pub(super) fn member(&self, bay: usize) -> Option<MemberId> {
         let machine = self.machine.borrow();
         let at = machine.bays.iter().rposition(|&other| other == bay)?;
         Some(MemberId(at as u8))
@@ -71,13 +72,15 @@ impl Run<'_> {
     }
 
     /// A drive that has been replaced is needed until its job has ended: some shard may still read from it.
-    fn is_leaving(&self, member: MemberId) -> bool {
+    pub(super) fn is_leaving(&self, member: MemberId) -> bool {
         let Some(process) = &self.process else {
             return false;
         };
         let volumes = (0..self.shapes.len() as u8).map(VolumeId);
         let mut jobs = volumes.filter_map(|volume| process.controller().job(volume));
-        let is_out = process.record().members[member.0 as usize].state == MemberState::Absent;
+        let members = &process.record().members;
+        let record = members.get(usize::from(member.0));
+        let is_out = record.is_none_or(|member| member.state == MemberState::Absent);
         is_out && jobs.any(|job| job.copied_to.is_some())
     }
 
@@ -183,16 +186,64 @@ impl Run<'_> {
     fn affordable(&self, meddling: &[Meddling], stopped: bool) -> Vec<Meddling> {
         let allowed = |what: &&Meddling| match what.bay() {
             None => true,
+            // Beyond the budget too: with the only record of a failure gone, nobody could know.
+            Some(bay) if matches!(what, Meddling::Old(..)) && !self.has_witness_but(bay) => false,
             Some(bay) => {
                 let member = self.member(bay);
                 self.allows(|state| {
                     let everyone_is_here = !state.suspect.contains(&true);
+                    // A drive that was left out has its own last record, and no older one.
+                    let serves = |member| {
+                        state
+                            .record
+                            .volumes
+                            .iter()
+                            .all(|volume| volume.slot_of(member).is_some())
+                    };
+                    let may_be_old = match what {
+                        Meddling::Old(bay, back) => {
+                            member.is_some_and(serves)
+                                && self.knew_another(*bay, usize::from(*back), serves)
+                        }
+                        _ => true,
+                    };
                     everyone_is_here
+                        && may_be_old
                         && member.is_none_or(|member| state.may_meddle(member, stopped))
                 })
             }
         };
         meddling.iter().filter(allowed).copied().collect()
+    }
+
+    /// Whether another drive that is current in some slot is here, with the newest record.
+    fn has_witness_but(&self, bay: usize) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let machine = self.machine.borrow();
+        let is_here = |member: MemberId| {
+            let other = machine.bays[member.0 as usize];
+            other != bay && !machine.drives[other].faults.gone
+        };
+        let slots = process
+            .record()
+            .volumes
+            .iter()
+            .flat_map(|volume| &volume.slots);
+        slots
+            .filter(|slot| slot.current)
+            .filter_map(|slot| slot.member)
+            .any(is_here)
+    }
+
+    /// Whether the record that so many updates ago was the drive's names another drive that serves now. A drive that
+    /// was alone then has a whole array of its own by such a record, and which of the two goes on is for people.
+    fn knew_another(&self, bay: usize, back: usize, serves: impl Fn(MemberId) -> bool) -> bool {
+        let machine = self.machine.borrow();
+        let members = (0..).map(MemberId).zip(&machine.bays);
+        let mut others = members.filter(|&(member, &other)| other != bay && serves(member));
+        others.any(|(_, &other)| machine.record_named(bay, back, &machine.drives[other].serial))
     }
 
     pub(super) fn meddle(&mut self, what: Meddling) {
@@ -272,8 +323,13 @@ impl Run<'_> {
                 self.add_spare();
                 None
             }
+            Order::BringBack(bay) => {
+                self.bring_back(bay);
+                None
+            }
             Order::Replace { volume, slot } => {
-                self.replacing = self.bay_of(volume, slot);
+                let is_mirrored = self.shapes[usize::from(volume)].level != Level::Raid5;
+                self.replacing = self.bay_of(volume, slot).filter(|_| is_mirrored);
                 self.add_spare().map(|to| Command::Replace {
                     volume: VolumeId(volume),
                     slot: Slot(slot),

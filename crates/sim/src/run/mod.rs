@@ -7,6 +7,7 @@ mod faults;
 mod heal;
 mod judge;
 mod lies;
+mod returns;
 mod start;
 
 use crate::container::create::create;
@@ -22,6 +23,7 @@ use engine::layout::Geometry;
 use engine::units::SlotSet;
 use engine::world::Input;
 pub use lies::LieCounts;
+use returns::ComingBack;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -123,6 +125,8 @@ pub(crate) struct Run<'a> {
     absent: Vec<usize>,
     /// Bays of drives that were replaced in service.
     removed: Vec<usize>,
+    /// Drives that somebody has plugged in again.
+    coming_back: Vec<ComingBack>,
     /// The drive that somebody has ordered to be replaced.
     replacing: Option<usize>,
     /// A drive has been meddled with so that it may be evicted: the operator knows, and starts without.
@@ -184,7 +188,10 @@ impl<'a> Run<'a> {
         let mut machine = Machine::new(history.seed, drives, words);
         machine.lag_ns = topology.lag_ns;
         // Without redundancy that is a loss, and a drive says nothing of it at the next start.
-        let drops = matches!(history.mode, Mode::Survivable | Mode::Lying);
+        let drops = matches!(
+            history.mode,
+            Mode::Survivable | Mode::Lying | Mode::Returning
+        );
         let drives = machine.drives.iter_mut();
         drives.for_each(|drive| drive.faults.drops = drops);
         Ok(Run {
@@ -207,6 +214,7 @@ impl<'a> Run<'a> {
             meddled: vec![false; bays],
             absent: Vec::new(),
             removed: Vec::new(),
+            coming_back: Vec::new(),
             replacing: None,
             next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
             accepts_loss: false,
@@ -312,6 +320,7 @@ impl<'a> Run<'a> {
             self.told(event)?;
         }
         self.take_back_slots();
+        self.go_on_bringing_back();
         if let Some(meddling) = self.stopping.take_if(|_| self.stopped) {
             self.stopped = false;
             self.restart(Ending::Process, Outage::Stop, &meddling)?;
@@ -319,20 +328,30 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Slots that are current in the record, but only from when that is durable and every shard follows it.
     fn note_durable_slots(&mut self) {
-        if let Some(process) = &self.process
-            && process.controller().is_durable()
-        {
-            let volumes = process.record().volumes.iter();
+        let Some(process) = &self.process else { return };
+        let controller = process.controller();
+        let current = process.record().volumes.iter();
+        let current = current.map(VolumeRecord::current_slots);
+        // In a process that has just been started no shard knows anything else.
+        let is_followed = controller.is_followed() || self.durable_slots.is_empty();
+        if controller.is_durable() && is_followed {
             self.durable_slots.clear();
-            self.durable_slots
-                .extend(volumes.map(VolumeRecord::current_slots));
+            self.durable_slots.extend(current);
+        } else {
+            // A slot that was lost and is filled again has to become durable again.
+            let durable = self.durable_slots.iter_mut();
+            durable
+                .zip(current)
+                .for_each(|(durable, now)| durable.0 &= now.0);
         }
     }
 
     fn told(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Stopped => self.stopped = true,
+            Event::Answered { ticket, result } => self.answered(ticket, result),
             // `Unrecoverable` alone says little: a scrub whose member fails says so of rows that are well.
             // Requests that fail, and what is there in the end, are judged for themselves.
             Event::BadBlocksRecorded(_) if self.history.mode == Mode::Beyond => {

@@ -6,8 +6,7 @@ use crate::history::{Meddling, Mode, Outage};
 use crate::machine::{Ending, Note};
 use crate::oracle::pattern::SECTOR_BYTES;
 use crate::process::{Process, StartWith};
-use engine::control::record::MemberState;
-use engine::layout::{Geometry, Level};
+use engine::control::record::{MemberRecord, MemberState};
 use engine::shard::Options;
 use engine::units::Nanos;
 use metadata::imsm::start::StartOptions;
@@ -66,6 +65,7 @@ impl Run<'_> {
         match started {
             Ok(process) => {
                 self.process = Some(process);
+                self.durable_slots.clear();
                 self.note_durable_slots();
                 self.submit_waiting();
                 Ok(())
@@ -100,12 +100,17 @@ impl Run<'_> {
             process.end(ending);
         }
         self.forget_flying();
+        self.coming_back.clear();
         let is_cut = |what: &Meddling| matches!(what, Meddling::CutAgain(_));
         let power = ending == Ending::Power || meddling.iter().any(is_cut);
         let oracles = self.oracles.iter_mut();
         let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(power)).collect();
         self.absent.clear();
-        self.end_faults_at_restart();
+        self.machine
+            .borrow_mut()
+            .drives
+            .iter_mut()
+            .for_each(|drive| drive.faults.hang(0));
         for what in meddling {
             self.meddle(*what);
         }
@@ -114,25 +119,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nobody hangs any longer. Mirrors that a crash left unequal may lose nobody before they are equal again, so
-    /// what may still make the array drop a drive is over as well.
-    fn end_faults_at_restart(&mut self) {
-        let mirrors = |shape: &Geometry| matches!(shape.level, Level::Raid1 | Level::Raid10);
-        let is_over = self.history.mode == Mode::Survivable && self.shapes.iter().any(mirrors);
-        for drive in &mut self.machine.borrow_mut().drives {
-            drive.faults.hang(0);
-            if is_over {
-                drive.faults.calm();
-            }
-        }
-    }
-
     /// Somebody takes out the drives that have been replaced. If they stayed in, and nobody else were left
-    /// of those that they know, nothing on the drives would tell which ones went on alone.
+    /// of those that they know, nothing on the drives would tell which ones went on alone. A drive that was
+    /// brought back has a new number and its old one: it is in as long as it is by any.
     fn remove_replaced(&mut self, process: &Process) {
         let machine = self.machine.borrow();
-        let members = process.record().members.iter().zip(&machine.bays);
-        let replaced = members.filter(|(member, _)| member.state == MemberState::Absent);
+        let is_out = |member: &MemberRecord| member.state == MemberState::Absent;
+        let members = || process.record().members.iter().zip(&machine.bays);
+        let is_in = |bay| members().any(|(member, &at)| at == bay && !is_out(member));
+        let replaced = members().filter(|(member, bay)| is_out(member) && !is_in(**bay));
         self.removed.extend(replaced.map(|(_, &bay)| bay));
     }
 

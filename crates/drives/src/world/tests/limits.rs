@@ -87,6 +87,14 @@ fn answers_that_throttled_members_hold_back() {
 }
 
 #[test]
+fn answers_that_modelled_members_hold_back() {
+    // All want the same block, which is on one unit of flash unless nothing is mapped there.
+    flood(drive("null:1m,model=p4510-8tb,state=fresh"), |world| {
+        world.held.len()
+    });
+}
+
+#[test]
 fn answers_that_are_due() {
     flood(drive("ram:1m"), |world| world.ready.len());
 }

@@ -53,6 +53,23 @@ fn latency_is_kept() {
 }
 
 #[test]
+fn no_answer_comes_before_the_model_says() {
+    let profile = models::library::with_id("p4510-2tb").unwrap();
+    let latency = Duration::from_nanos(profile.read_latency_ns);
+    for member in ["ram:1m", "null:1m"] {
+        let mut world = world([drive(format!("{member},model=p4510-2tb"))]);
+        for token in 0..20 {
+            // Later than the last answer was late.
+            std::thread::sleep(Duration::from_millis(30));
+            let begin = Instant::now();
+            start(&mut world, token, (0, StepKind::Read, 0), &[(0, 4096)]);
+            succeed(&mut world, token);
+            assert!(begin.elapsed() >= latency, "{:?}", begin.elapsed());
+        }
+    }
+}
+
+#[test]
 fn held_answers_can_be_cancelled_and_errors_are_not_held() {
     let mut world = world([drive("ram:1m,latency=60s")]);
     start(&mut world, 1, (0, StepKind::Read, 0), &[(0, 4096)]);

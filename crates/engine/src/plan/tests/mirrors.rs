@@ -1,7 +1,7 @@
 //! Snapshots of the levels without parity, and of zeroes, discards and flushes on all levels.
 
 use super::*;
-use crate::plan::mirror::{flush, mirror_repair, mirror_write, zero_chunk, zero_row};
+use crate::plan::mirror::{flush, mirror_equal, mirror_repair, mirror_write, zero_chunk, zero_row};
 use crate::plan::parity::parity_write;
 
 const DISCARD: StepKind = StepKind::Discard;
@@ -116,6 +116,25 @@ fn repairs() {
         &raid0,
         repair(raid0, 0, RowView::healthy(2))
     );
+}
+
+#[test]
+fn copies_that_may_differ() {
+    let equal = |shape: Geometry, (source, data_index): (u8, u8), view: RowView| {
+        move |plan: &mut Plan| {
+            let source = (Slot(source), data_index);
+            mirror_equal(plan, &shape, source, range(1, 0, 4), &view, Buffer(0x2000));
+            Ok(())
+        }
+    };
+    let raid10 = shape(Level::Raid10, 4);
+    let shadowed = view(4, |view| view.shadowed = SlotSet(0b1000));
+    assert_plan!("raid10_equal", &raid10, equal(raid10, (2, 1), shadowed));
+    let raid1 = shape(Level::Raid1, 3);
+    let three = RowView::healthy(3);
+    assert_plan!("raid1_equal", &raid1, equal(raid1, (0, 0), three));
+    let alone = three.without(Slot(1)).without(Slot(2));
+    assert_plan!("raid1_equal_alone", &raid1, equal(raid1, (0, 0), alone));
 }
 
 #[test]

@@ -21,8 +21,9 @@ pub(super) const LEVELS: [(Level, u8); 4] = [
 ];
 
 /// Counters that no scene moves: a drive that hangs is failed once, and what it held comes back once; a bitmap
-/// is written once for a region of 64 MiB.
-pub(super) const UNPRICED: [&str; 3] = ["abandoned", "returned", "bitmap_writes"];
+/// is written once for a region of 64 MiB; copies are made equal once after a crash.
+pub(super) const UNPRICED: [&str; 4] =
+    ["abandoned", "returned", "bitmap_writes", "reads_made_equal"];
 
 /// The scenes that price the world itself.
 pub(super) fn of_the_world() -> Vec<Scene> {

@@ -6,26 +6,18 @@ use super::catalogue::{self, asks};
 use super::world::{self, Asks, COMPONENT_BYTES, Client, CostWorld, Shared};
 use crate::bench::outcome::Counters;
 use anyhow::{Context, Result, bail, ensure};
-use engine::claims::Claims;
-use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::{Command, Message};
-use engine::control::record::{
-    LogArea, MemberRecord, MemberState, Record, SlotRecord, VolumeRecord,
-};
-use engine::layout::{Geometry, Level};
+use engine::layout::Level;
 use engine::limits::MIRROR_ROW_BYTES;
 use engine::request::Operation;
-use engine::shard::{Engine, Options, Setup, Shard};
-use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+use engine::shard::{Options, Shard};
+use engine::units::{Nanos, ShardId, VolumeId};
 use engine::world::Input;
 use serde::{Deserialize, Serialize};
+use sim::timed::array::Array;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Plans' memory: only addresses, nothing lies there.
-const SCRATCH_BYTES: u64 = 256 << 20;
-/// Of each member, behind the data.
-const LOG_AREA_BYTES: u32 = 1 << 20;
 /// A turn of the loop takes so long.
 const TURN_NS: u64 = 1000;
 /// How often the engine looks at deadlines and idle volumes.
@@ -119,75 +111,47 @@ fn world_alone(commands: u32, units: u64) -> Done {
 }
 
 impl Scene {
-    fn geometry(&self, units: u64) -> Result<Geometry> {
+    fn array(&self, units: u64) -> Array {
         // A band is at most a chunk; a mirror's row is a band.
         let band_bytes = match self.level {
             Level::Raid1 => u64::from(MIRROR_ROW_BYTES),
             _ => u64::from(self.chunk_bytes),
         };
-        let component_bytes = match self.work {
-            Work::Job { .. } => units * band_bytes,
-            _ => COMPONENT_BYTES,
-        };
-        let mut shape = Geometry {
+        Array {
             level: self.level,
             members: self.members,
             chunk_bytes: self.chunk_bytes,
-            start_bytes: 0,
-            component_bytes,
-            size_bytes: 1,
-            block_bytes: 512,
-        };
-        shape.size_bytes = component_bytes * u64::from(shape.data_members());
-        Geometry::new(shape).map_err(|error| anyhow::anyhow!("{}: {error}", self.name))
-    }
-
-    fn record(&self, geometry: Geometry) -> Record {
-        let member = |slot| match self.failed {
-            Some(failed) if failed == slot => MemberRecord::ABSENT,
-            _ => MemberRecord {
-                state: MemberState::Active,
-                size_bytes: geometry.component_bytes + (16 << 20),
-                volatile_cache: true,
-                returns_to: None,
+            component_bytes: match self.work {
+                Work::Job { .. } => units * band_bytes,
+                _ => COMPONENT_BYTES,
             },
-        };
-        let rebuild = matches!(self.work, Work::Job { rebuild: true, .. });
-        let slot = |slot| SlotRecord {
-            member: (self.failed != Some(slot)).then_some(MemberId(slot)),
-            current: self.failed != Some(slot) && !(rebuild && slot == 0),
-        };
-        let volume = VolumeRecord {
-            geometry,
-            read_only: false,
-            dirty: false,
-            slots: (0..self.members).map(slot).collect(),
-            sync: None,
-            then_resync: false,
-            log: self.logged.then_some(LogArea {
-                offset_bytes: geometry.component_bytes,
-                length_bytes: LOG_AREA_BYTES,
-            }),
-            bitmap: None,
-        };
-        Record {
-            generation: 1,
-            members: (0..self.members).map(member).collect(),
-            volumes: vec![volume],
-            bad_blocks: BadBlocks::default(),
+            logged: self.logged,
+            volatile_cache: true,
+            missing: self.failed,
+            rebuilding: None,
+            shards: self.shards,
         }
     }
 
     fn shards(&self, units: u64) -> Result<(Vec<Shard<CostWorld>>, Rc<Shared>)> {
-        let geometry = self.geometry(units)?;
-        let record = self.record(geometry);
+        let array = self.array(units);
+        let geometry = array
+            .geometry()
+            .map_err(|error| anyhow::anyhow!("{}: {error}", self.name))?;
+        let mut record = array.record(geometry);
+        if let Work::Job { rebuild: true, .. } = self.work {
+            record.volumes[0].slots[0].current = false;
+        }
         let shared = Rc::new(Shared::default());
         shared.clean.set(true);
         shared
             .mail
             .replace(vec![Vec::new(); usize::from(self.shards)]);
-        let claims = Claims::new();
-        let shard = |number: u8| {
+        let options = Options {
+            clean_after: Nanos(SWEEP_NS / 2),
+            ..Options::default()
+        };
+        let shard = |(number, engine)| {
             let (asked, requests) = match self.work {
                 Work::Requests(asked) => (asked, units / u64::from(self.shards)),
                 _ => (asks(Operation::Read, 4096, 1), 0),
@@ -196,21 +160,10 @@ impl Scene {
             let mut world = CostWorld::new(ShardId(number), shared.clone(), client);
             world.has_bad_blocks = self.has_bad_blocks;
             world.matches = !matches!(self.work, Work::Job { matches: false, .. });
-            let setup = Setup {
-                shard: ShardId(number),
-                shards: self.shards,
-                record: record.clone(),
-                scratch: (Buffer(1 << 44), SCRATCH_BYTES),
-                zeros: Buffer(1 << 45),
-                options: Options {
-                    clean_after: Nanos(SWEEP_NS / 2),
-                    ..Options::default()
-                },
-                claims: claims.clone(),
-            };
-            Shard::new(Engine::new(setup, Nanos(0)), world)
+            Shard::new(engine, world)
         };
-        Ok(((0..self.shards).map(shard).collect(), shared))
+        let engines = array.engines(&record, options);
+        Ok(((0..).zip(engines).map(shard).collect(), shared))
     }
 
     fn run(&self, units: u64) -> Result<Done> {

@@ -5,6 +5,7 @@
 
 use super::super::words::{engine_level, parse_level, print_json, print_text, table};
 use super::JOBS_MAX;
+use super::kept::{self, Manifest};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use indicatif::ProgressBar;
@@ -12,12 +13,13 @@ use metadata::imsm::Level;
 use serde::Serialize;
 use sim::cuts::images::Limits;
 use sim::cuts::scenes::{KINDS, Kind};
-use sim::cuts::{Outcome, Selection};
+use sim::cuts::{Looked, Outcome, Selection};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Cut the power at every instant of small operations, and judge every state that this can leave.
 ///
-/// Nothing on this machine is touched. Exit code 0: nothing that was promised was lost in any state.
+/// Nothing on this machine is touched but the folder of --keep. Exit code 0: nothing that was promised was lost in any state.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct CutsArgs {
     /// Only arrays of this level: 0, 1, 10 or 5.
@@ -29,6 +31,12 @@ pub(super) struct CutsArgs {
     /// Fewer states: up to 4 open writes all, above that 10, instead of 12 and 4,096.
     #[arg(long)]
     quick: bool,
+    /// Write some of the states into this new folder: drives, what the volume may hold, and kept.json about them.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// How many states of each level and operation are kept, drawn from all; 2 unless given.
+    #[arg(long, value_name = "N", requires = "keep", value_parser = RangedU64ValueParser::<usize>::new().range(1..=SAMPLES_MAX))]
+    samples: Option<usize>,
     /// Threads; as many as the machine has cores unless given. The result does not depend on it.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=JOBS_MAX))]
     jobs: Option<usize>,
@@ -36,6 +44,11 @@ pub(super) struct CutsArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// States that may be kept of a level and an operation: they are in memory until all have been looked at.
+const SAMPLES_MAX: u64 = 1000;
+/// How many are kept unless something else is asked for.
+const SAMPLES: usize = 2;
 
 fn operations() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(KINDS.map(Kind::name)).try_map(|name| {
@@ -165,10 +178,19 @@ impl Report {
     }
 }
 
+fn keep(folder: &Path, looked: &[Looked]) -> Result<()> {
+    let mut manifest = Manifest::new();
+    for (outcome, samples) in looked {
+        let class = (level_number(outcome.level), outcome.kind.name());
+        manifest.add(folder, class, samples)?;
+    }
+    manifest.write(folder)
+}
+
 /// Runs `sim cuts`. The exit code is 0 only if every state held.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output or what is to be kept cannot be written.
 pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limits = if args.quick {
@@ -176,18 +198,27 @@ pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
     } else {
         Limits::WHOLE
     };
+    if let Some(folder) = &args.keep {
+        kept::prepare(folder)?;
+    }
+    let samples = args.samples.unwrap_or(SAMPLES);
     let selection = Selection {
         level: args.level.map(engine_level),
         kind: args.operation,
         limits,
+        samples: args.keep.as_ref().map_or(0, |_| samples),
         jobs: args.jobs.unwrap_or(cores),
     };
     let bar = ProgressBar::new(0);
-    let outcomes = selection.run(|done, all| {
+    let looked = selection.run(|done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
+    if let Some(folder) = &args.keep {
+        keep(folder, &looked)?;
+    }
+    let outcomes = looked.into_iter().map(|(outcome, _)| outcome).collect();
     let report = Report::new(args, outcomes);
     if args.json {
         print_json(&report)?;

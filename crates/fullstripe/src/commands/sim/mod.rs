@@ -5,6 +5,8 @@
 //! the same result on any number of threads, which the hash of all event logs shows.
 
 mod cuts;
+mod digest;
+mod kept;
 mod report;
 
 use super::words::{engine_level, parse_level, print_json, print_text};
@@ -35,6 +37,8 @@ enum SimCommand {
     Faults(FaultsArgs),
     /// Cut the power at every instant of small operations, and judge every state that this can leave
     Cuts(cuts::CutsArgs),
+    /// Compare a digest of predictions, with everything that happens in their runs, with that of all other machines
+    Digest,
 }
 
 /// Run histories in which drives, power and people fail, and judge every byte.
@@ -77,6 +81,8 @@ enum FaultMode {
     Beyond,
     /// As survivable, and drives lie: lost and misdirected writes, flushes that do nothing. Counted, not judged
     Lying,
+    /// As survivable, and drives that were lost are plugged in again while the array serves
+    Returning,
 }
 
 impl FaultMode {
@@ -86,6 +92,7 @@ impl FaultMode {
             FaultMode::Survivable => Mode::Survivable,
             FaultMode::Beyond => Mode::Beyond,
             FaultMode::Lying => Mode::Lying,
+            FaultMode::Returning => Mode::Returning,
         }
     }
 }
@@ -93,11 +100,12 @@ impl FaultMode {
 /// Runs `sim`. The exit code is 0 only if every history held.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output, or what is to be kept, cannot be written.
 pub fn run(args: &SimArgs) -> Result<ExitCode> {
     let args = match &args.command {
         SimCommand::Faults(args) => args,
         SimCommand::Cuts(args) => return cuts::run(args),
+        SimCommand::Digest => return digest::run(),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let campaign = Campaign {

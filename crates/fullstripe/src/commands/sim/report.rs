@@ -51,6 +51,8 @@ struct ReportCounts {
     resyncs_by_bitmap: u64,
     /// Drives that came back and were taken back by a bitmap.
     taken_back: u64,
+    /// Drives that were plugged in again while the array served.
+    brought_back: u64,
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
@@ -137,6 +139,7 @@ impl From<Counts> for ReportCounts {
             blocks_recorded: counts.blocks_recorded,
             resyncs_by_bitmap: counts.resyncs_by_bitmap,
             taken_back: counts.taken_back,
+            brought_back: counts.brought_back,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
             lies: counts.lies.into(),
@@ -211,7 +214,7 @@ impl Report {
         let _ = writeln!(
             text,
             "{} requests ({} failed), {} faults ({} left out), {} starts, {} logs replayed, {} resyncs by bitmap, \
-             {} drives taken back, {} s of virtual time",
+             {} drives brought back, {} taken back by bitmap, {} s of virtual time",
             counts.requests,
             counts.request_errors,
             counts.faults,
@@ -219,6 +222,7 @@ impl Report {
             counts.lives,
             counts.replays,
             counts.resyncs_by_bitmap,
+            counts.brought_back,
             counts.taken_back,
             counts.virtual_ms / 1000
         );
@@ -269,6 +273,7 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
         Mode::Survivable => "survivable",
         Mode::Beyond => "beyond",
         Mode::Lying => "lying",
+        Mode::Returning => "returning",
     }
 }
 
@@ -311,7 +316,7 @@ mod tests {
     fn what_held_is_said_in_three_lines() {
         insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
         2 histories held, each run twice; hash 0000000000000abc
-        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 resyncs by bitmap, 0 drives taken back, 0 s of virtual time
+        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 resyncs by bitmap, 0 drives brought back, 0 taken back by bitmap, 0 s of virtual time
         0.1 s of processor time: 4000 histories per core-minute
         ");
     }

@@ -3,11 +3,12 @@
 //!
 //! In order: [`making`] an array that mdadm can read and fio can use; [`failing`], where a drive dies and a
 //! spare takes its place, both under load; [`crashing`], where the serving process itself is killed and nothing
-//! acknowledged is lost.
+//! acknowledged is lost. Last, [`planning`] asks what other drives on other platforms would do.
 
 mod crashing;
 mod failing;
 mod making;
+mod planning;
 
 use super::checks::Checks;
 use super::fio::{self, Job, Region, Report};
@@ -121,6 +122,7 @@ impl<'a> Story<'a> {
         self.check_everything()?;
         self.crash()?;
         self.stop()?;
+        self.plan()?;
         Ok(self.number)
     }
 

@@ -3,6 +3,8 @@
 //! A component that draws more or less often does not move what others draw, so a history stays
 //! recognisable when one of its faults is left out.
 
+use crate::logarithm::natural_logarithm;
+
 /// A counter-based stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -54,6 +56,19 @@ impl Stream {
         self.below(of) < times
     }
 
+    /// A number above 0 and at most 1, in steps of 2^-53.
+    pub fn share(&mut self) -> f64 {
+        // 53 bits are what a double holds, so the conversion and the product are exact.
+        ((self.draw() >> 11) + 1) as f64 * (1.0 / 9_007_199_254_740_992.0)
+    }
+
+    /// A number from the exponential distribution of mean 1: the gaps of a Poisson process.
+    ///
+    /// At most 53 ln 2, which one draw in 2^53 would exceed.
+    pub fn exponential(&mut self) -> f64 {
+        -natural_logarithm(self.share())
+    }
+
     /// One of several.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
@@ -63,6 +78,13 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Kept predictions depend on these bits.
+    const FIRST_GAPS: [u64; 3] = [
+        0x3FEB_10A3_03C5_6240,
+        0x3FE0_170D_7FC2_2EF3,
+        0x3FF4_5254_F16A_CBE5,
+    ];
 
     #[test]
     fn a_stream_depends_on_seed_name_and_index_only() {
@@ -80,5 +102,33 @@ mod tests {
         }
         // Fixed for all time and every machine: kept seeds depend on it.
         assert_eq!(mix(1), 0x910A_2DEC_8902_5CC1);
+    }
+
+    #[test]
+    fn gaps_are_exponential() {
+        let mut stream = Stream::new(7, "gaps", 0);
+        let count = 200_000;
+        let (mut sum, mut squares, mut above_two) = (0.0, 0.0, 0);
+        for _ in 0..count {
+            let gap = stream.exponential();
+            assert!(gap >= 0.0);
+            sum += gap;
+            squares += gap * gap;
+            above_two += u32::from(gap > 2.0);
+        }
+        // Mean 1 and second moment 2, their standard errors are 1 / sqrt(n) and sqrt(20 / n).
+        let n = f64::from(count);
+        assert!((sum / n - 1.0).abs() < 0.01, "{}", sum / n);
+        assert!((squares / n - 2.0).abs() < 0.04, "{}", squares / n);
+        // The share above 2 is e^-2.
+        let share = f64::from(above_two) / n;
+        assert!((share - 0.135_335).abs() < 0.003, "{share}");
+    }
+
+    #[test]
+    fn the_first_gaps_are_fixed() {
+        let mut stream = Stream::new(1, "gaps", 0);
+        let gaps: [u64; 3] = core::array::from_fn(|_| stream.exponential().to_bits());
+        assert_eq!(gaps, FIRST_GAPS);
     }
 }

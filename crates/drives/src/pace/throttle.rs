@@ -7,11 +7,10 @@
 //!
 //! The rate must hold although the loop looks only now and then. An I/O that answers a finished one
 //! counts as arriving when its predecessor finished, not when the loop got round to noticing: the
-//! lateness of the last delivery is granted back, up to [`LATENESS_MAX`]. Where there is no rate to hold, only a
+//! lateness of the last delivery is granted back, up to 20 ms. Where there is no rate to hold, only a
 //! latency, nothing is.
-//!
-//! Nothing here reads a clock, so the arithmetic is tested in virtual time.
 
+use super::LATENESS_MAX;
 use crate::spec::Limits;
 use engine::plan::StepKind;
 use engine::units::Nanos;
@@ -22,8 +21,6 @@ const UNIT_BYTES: u64 = 4096;
 /// Picoseconds, so that a rate like 640 000/s (1562.5 ns) is exact enough.
 const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
 const PICOS_PER_NANO: u128 = 1000;
-/// A loop that is later than this does lose time, as it would with hardware.
-const LATENESS_MAX: Nanos = Nanos(20 * Nanos::MILLISECOND.0);
 
 /// The budget of one drive.
 #[derive(Debug)]

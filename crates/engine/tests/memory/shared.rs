@@ -1,0 +1,196 @@
+//! What the shards of an array, its drives and the test share.
+
+use super::{Random, marks};
+use engine::control::bad_blocks::BadRange;
+use engine::control::message::Message;
+use engine::control::record::{Record, SyncKind, SyncRecord, VolumeRecord};
+use engine::event::Event;
+use engine::layout::Geometry;
+use engine::log::LogUnit;
+use engine::plan::Segment;
+use engine::request::{Completion, Request};
+use engine::units::{Buffer, MemberId, ShardId, Slot};
+use engine::world::Input;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+pub struct Disk {
+    pub bytes: Vec<u8>,
+    /// Every I/O answers ENXIO.
+    pub gone: bool,
+    /// Flushes answer EIO.
+    pub flushes_fail: bool,
+    /// How many of the next flushes answer EIO.
+    pub flushes_to_fail: usize,
+    /// Writes answer EIO.
+    pub writes_fail: bool,
+    /// Reads that touch these ranges answer EIO until they are written.
+    pub bad: Vec<(u64, u64)>,
+    /// How many of the next I/Os answer EAGAIN.
+    pub busy: usize,
+    /// Reads that were carried out.
+    pub reads: usize,
+    /// I/O is taken and not answered.
+    pub hung: bool,
+    /// While it hangs, cancelling does not help. What was cancelled is carried out when it hangs no more,
+    /// and reads bring garbage then.
+    pub deaf: bool,
+    /// Ranges written since the last flush.
+    pub unflushed: Vec<(u64, u64)>,
+    /// Record as last persisted to this drive.
+    pub record: Option<Record>,
+}
+
+impl Disk {
+    pub fn empty(size_bytes: u64) -> Disk {
+        Disk {
+            bytes: vec![0; size_bytes as usize],
+            gone: false,
+            flushes_fail: false,
+            flushes_to_fail: 0,
+            writes_fail: false,
+            bad: Vec::new(),
+            busy: 0,
+            reads: 0,
+            hung: false,
+            deaf: false,
+            unflushed: Vec::new(),
+            record: None,
+        }
+    }
+}
+
+pub struct Shared {
+    pub now: u64,
+    pub random: Random,
+    pub memory: Vec<u8>,
+    pub disks: Vec<Disk>,
+    pub mail: Vec<VecDeque<Message>>,
+    pub completions: Vec<Completion>,
+    /// Requests that have not been answered.
+    pub flights: BTreeMap<u64, Flight>,
+    /// Reads that have to be asked again, because their buffer is held.
+    pub held: Vec<u64>,
+    /// Reads that had to be asked again with another buffer: tag and buffer.
+    pub moved: Vec<(u64, Buffer)>,
+    /// Payload memory that hung drives may use, as often as it was pinned.
+    pub pins: Vec<Buffer>,
+    /// Memory of requests, as long as it has not been given out again.
+    pub allocations: Vec<Range<u64>>,
+    /// Commands that were carried out after they had been given up.
+    pub late: usize,
+    pub events: Vec<Event>,
+    pub persists: Vec<(MemberId, Record)>,
+    pub hold_persists: bool,
+    /// Checkpoints that were recorded while data below them was not flushed.
+    pub early_checkpoints: usize,
+    /// Bad blocks that a record knew no more while what was written over them was not flushed.
+    pub early_clears: usize,
+    pub(super) held_persists: Vec<(ShardId, Input)>,
+    pub shape: Geometry,
+    /// By slot: the ranges on members that the last unit of its log is about.
+    pub(super) logged: Vec<Vec<(u64, u64)>>,
+    /// Units that were written while something of the unit before was not flushed.
+    pub early_units: usize,
+    /// Looks after the write-intent bitmap, if there is one.
+    pub marks: Option<marks::Watch>,
+    /// Longest I/O time.
+    pub latency_ns: u64,
+    pub(super) payload_from: u64,
+}
+
+/// A request that has not been answered.
+pub struct Flight {
+    pub request: Request,
+    pub(super) shard: usize,
+    /// Its buffer is held: it has to be asked again with another one.
+    pub(super) again: bool,
+}
+
+impl Shared {
+    /// Ranges that the record last persisted to a drive calls bad, `record` does not, and that hold something
+    /// unflushed.
+    pub(super) fn early_clears(&self, carrier: MemberId, record: &Record) -> usize {
+        let before = self.disks[carrier.0 as usize].record.as_ref();
+        let ranges = before.map_or(&[][..], |before| before.bad_blocks.ranges());
+        let is_early = |range: &&BadRange| {
+            let (member, low, high) = (range.member, range.offset_bytes, range.end_bytes());
+            let cleared = |&(from, to): &(u64, u64)| {
+                let (from, to) = (from.max(low), to.min(high));
+                from < to && !record.bad_blocks.touch(member, from, to - from)
+            };
+            self.disks[member.0 as usize].unflushed.iter().any(cleared)
+        };
+        ranges.iter().filter(is_early).count()
+    }
+
+    /// The ranges on members that the last unit of a slot's log is about.
+    pub fn last_logged(&self, slot: Slot) -> &[(u64, u64)] {
+        &self.logged[usize::from(slot.0)]
+    }
+
+    /// Checks that what the log's unit before was about is durable.
+    pub(super) fn follow_log(&mut self, unit: &LogUnit) {
+        let shape = self.shape;
+        let range = |entry: &engine::log::LogEntry| {
+            let place = shape.locate(entry.data_offset_bytes);
+            let low = shape.member_offset_bytes(place.row, place.in_chunk_bytes);
+            let chunks = match entry.partial_parity_bytes {
+                0 => u32::from(shape.data_members()),
+                bytes => entry.data_bytes / bytes,
+            };
+            (low, low + u64::from(entry.data_bytes / chunks))
+        };
+        let ranges = unit.entries.iter().map(range).collect();
+        let before = std::mem::replace(&mut self.logged[unit.slot.0 as usize], ranges);
+        let touches = |&(low, high): &(u64, u64)| {
+            let mut unflushed = self.disks.iter().flat_map(|disk| &disk.unflushed);
+            unflushed.any(|&(from, to)| from < high && low < to)
+        };
+        self.early_units += usize::from(before.iter().any(touches));
+    }
+
+    /// A drive does late what nobody waits for: its memory must still be its request's, or pinned.
+    pub(super) fn check_late(&mut self, memory: &[Segment]) {
+        self.late += 1;
+        for segment in memory
+            .iter()
+            .filter(|segment| segment.buffer.0 >= self.payload_from)
+        {
+            let at = segment.buffer.0;
+            let asked = |flight: &Flight| {
+                let from = flight.request.buffer.0;
+                !flight.again && (from..from + u64::from(flight.request.length_bytes)).contains(&at)
+            };
+            let pinned = |allocation: &Range<u64>| {
+                allocation.contains(&at) && self.pins.iter().any(|pin| allocation.contains(&pin.0))
+            };
+            let is_kept = self.flights.values().any(asked) || self.allocations.iter().any(pinned);
+            assert!(
+                is_kept,
+                "late command uses memory at {at} that somebody else may have"
+            );
+        }
+    }
+
+    /// Rebuild checkpoints in `record` below which the new drive has something unflushed.
+    pub(super) fn early_checkpoints(&self, record: &Record) -> usize {
+        let early = |volume: &&VolumeRecord| {
+            let Some(SyncRecord {
+                kind: SyncKind::Rebuild(slot),
+                done_bytes,
+            }) = volume.sync
+            else {
+                return false;
+            };
+            let Some(member) = volume.slots[slot.0 as usize].member else {
+                return false;
+            };
+            let from = volume.geometry.start_bytes;
+            let below = |&(low, high): &(u64, u64)| low < from + done_bytes && from < high;
+            // Client writes below the mark are the client's to flush; here nobody else writes.
+            self.disks[member.0 as usize].unflushed.iter().any(below)
+        };
+        record.volumes.iter().filter(early).count()
+    }
+}

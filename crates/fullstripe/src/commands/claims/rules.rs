@@ -1,0 +1,154 @@
+//! F rows: rules of the claims that hold exactly or not at all, as far as runs can show them.
+//!
+//! | row | what is looked at |
+//! |---|---|
+//! | I-16 | every array that was run, beside one drive with the same load for each drive: no more than the ideal of its level, and no less than one drive |
+//! | O-34 | sixteen threads at depth 1: mean latency is sixteen over IOPS |
+//! | P-29 | reads of a fresh drive are faster than those of a filled one, and the result says that it is not representative |
+//!
+//! The others are about other drives, keys, slots and formats, and have not been looked at: they are `not-modelled`.
+
+use crate::commands::progress::HowArgs;
+use anyhow::{Context, Result};
+use lab::schema::configuration::{Configuration, read_configurations};
+use lab::schema::metric::{Metric, Statistic};
+use lab::schema::setup::Level;
+use sim::predict::many::{Answered, Wanted};
+use sim::predict::{Answer, UNWRITTEN, Virtual};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Points for the rules, whatever else is run.
+const POINTS: &str = include_str!("rules.toml");
+const MEAN: Metric = Metric::Latency(Statistic::Mean);
+
+/// What came of the rules.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Rules that were looked at.
+    pub holds: BTreeMap<String, bool>,
+    /// What breaks one, as a sentence.
+    pub broken: Vec<String>,
+}
+
+impl Checked {
+    fn note(&mut self, id: &str, broken: Option<String>) {
+        self.holds.insert(id.to_owned(), broken.is_none());
+        self.broken
+            .extend(broken.map(|what| format!("{id} is broken: {what}.")));
+    }
+}
+
+/// Looks at the rules, with what has been answered otherwise too.
+///
+/// # Errors
+///
+/// When one of the points for rules cannot be run.
+pub(super) fn check(how: &HowArgs, mut answered: Answered) -> Result<Checked> {
+    let predictor = Virtual::default();
+    let points = read_configurations("rules.toml", POINTS, &predictor.library.catalogue())?;
+    let metrics = BTreeSet::from([Metric::Iops, MEAN]);
+    let wanted = points
+        .values()
+        .map(|point| (point.clone(), metrics.clone()));
+    let own = how.answer(&predictor, &wanted.collect::<Wanted>());
+    let mut of_points = BTreeMap::new();
+    for (name, configuration) in &points {
+        let answer = own.get(configuration).context("it was asked")?;
+        let answer = answer
+            .as_ref()
+            .map_err(|missing| anyhow::anyhow!("{name}: {}", missing.reason))?;
+        of_points.insert(name.as_str(), answer);
+    }
+    let mut checked = Checked::default();
+    checked.note("O-34", mean_is_reciprocal(of_points["sixteen"]));
+    checked.note(
+        "P-29",
+        fresh_is_marked(of_points["fresh"], of_points["filled"]),
+    );
+    answered.extend(own.clone());
+    checked.note("I-16", scaling_is_bounded(&answered));
+    Ok(checked)
+}
+
+fn value(answer: &Answer, metric: Metric) -> f64 {
+    answer.summary.get(&metric).map_or(0.0, |value| value.value)
+}
+
+/// O-34, to a thousandth.
+fn mean_is_reciprocal(answer: &Answer) -> Option<String> {
+    let product = value(answer, MEAN) / 1e6 * value(answer, Metric::Iops);
+    let is_off = (product / 16.0 - 1.0).abs() > 1e-3;
+    is_off.then(|| format!("mean latency times IOPS is {product}, and 16 are outstanding"))
+}
+
+fn fresh_is_marked(fresh: &Answer, filled: &Answer) -> Option<String> {
+    let is_marked = |answer: &Answer| answer.notes.iter().any(|note| note == UNWRITTEN);
+    if !is_marked(fresh) || is_marked(filled) {
+        return Some("reads of a fresh drive are to be marked, and no others".to_owned());
+    }
+    let [fresh, filled] = [fresh, filled].map(|answer| value(answer, MEAN));
+    (fresh >= filled)
+        .then(|| format!("a fresh drive answers in {fresh} us, a filled one in {filled}"))
+}
+
+/// An array's requests outstanding, if each drive has as many as the single drive, and all else is the same.
+fn is_comparable(array: &Configuration, single: &Configuration) -> bool {
+    let outstanding = |of: &Configuration| {
+        let workload = &of.workload;
+        u64::from(workload.threads) * u64::from(workload.qd.unwrap_or(1))
+    };
+    let mut alike = array.workload.clone();
+    alike.threads = single.workload.threads;
+    alike.qd = single.workload.qd;
+    let is_same = alike == single.workload
+        && array.state == single.state
+        && array.setup.drive == single.setup.drive
+        && array.setup.host == single.setup.host;
+    let is_closed = alike.demand_iops.is_none() && alike.seconds.is_none();
+    let drives = u64::from(array.setup.count);
+    is_same && is_closed && outstanding(array) == outstanding(single) * drives
+}
+
+/// I-16, over all arrays that have a single drive beside them.
+fn scaling_is_bounded(answered: &Answered) -> Option<String> {
+    let known = || {
+        let answers = answered.iter();
+        answers.filter_map(|(configuration, answer)| Some((configuration, answer.as_ref().ok()?)))
+    };
+    let is_single = |configuration: &Configuration| configuration.setup.level == Level::Single;
+    for (array, of_array) in known().filter(|(one, _)| !is_single(one)) {
+        let Some((ideal, least)) = bounds(array) else {
+            continue;
+        };
+        for (single, of_single) in known().filter(|(one, _)| is_single(one)) {
+            if !is_comparable(array, single) {
+                continue;
+            }
+            let times = value(of_array, Metric::Iops) / value(of_single, Metric::Iops).max(1e-9);
+            if times > 1.005 * ideal || times < least {
+                let (setup, workload) = (&array.setup, &array.workload);
+                return Some(format!(
+                    "{} drives at level {:?} on \"{}\" do {times:.3} times as much as one, at most {ideal} and at \
+                     least {least} can be ({workload:?})",
+                    setup.count,
+                    setup.level,
+                    setup.platform.text()
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// The most that an array can do, as a multiple of one drive, and the least; `None` if the rule does not say.
+fn bounds(array: &Configuration) -> Option<(f64, f64)> {
+    let drives = f64::from(array.setup.count);
+    let reads = array.workload.read_percent()?;
+    match (array.setup.level, reads) {
+        (Level::Single, _) => None,
+        (Level::Raid0, _) | (_, 100) => Some((drives, 0.98)),
+        (Level::Raid10, 0) => Some((drives / 2.0, 0.0)),
+        (Level::Raid5, 0) => Some((drives - 1.0, 0.0)),
+        _ => None,
+    }
+}

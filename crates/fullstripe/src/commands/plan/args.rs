@@ -1,0 +1,213 @@
+//! The command line of `plan`.
+
+use super::super::progress::WorkArgs;
+use clap::{Args, ValueEnum};
+use lab::schema::configuration::State;
+use lab::schema::setup::{self, Level};
+use lab::workload::{self, Operation};
+use std::path::PathBuf;
+
+/// Arguments of `plan`.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// The drives, all alike: an id, or a profile of your own (PATH or PATH#ID).
+    #[arg(long)]
+    pub drive: String,
+    /// How many.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub count: u32,
+    /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID.
+    #[arg(long, value_name = "L", value_delimiter = ',', value_parser = level, default_value = "0,5,10")]
+    pub level: Vec<Level>,
+    /// The machine around the drives: an id, or a file of your own (PATH).
+    #[arg(long)]
+    pub platform: String,
+    /// Operating system and its drivers.
+    #[arg(long, default_value = "linux-6.12")]
+    pub host: String,
+    /// The code that does RAID; none with --level none.
+    #[arg(long)]
+    pub stack: Option<String>,
+    /// Chunk, like 64k; the stack's own unless given.
+    #[arg(long, value_name = "SIZE", value_parser = chunk)]
+    pub chunk: Option<u32>,
+    /// Cores that run the engine; 1 unless given.
+    #[arg(long, value_name = "N")]
+    pub engine_cores: Option<u32>,
+    /// How clients of other processes reach the engine; in its own process unless given.
+    #[arg(long, value_enum)]
+    pub export: Option<Export>,
+    /// How answers are noticed; by interrupt unless given.
+    #[arg(long, value_enum)]
+    pub completion: Option<Completion>,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// What the drives have been through; unless given, steady under loads at random and filled under loads in
+    /// order, as reviews prepare them.
+    #[arg(long, value_enum)]
+    pub state: Option<DriveState>,
+    /// With one drive missing.
+    #[arg(long, conflicts_with = "rebuilding")]
+    pub degraded: bool,
+    /// With a new drive that is being filled; at several rates unless --rebuild-rate says which.
+    #[arg(long)]
+    pub rebuilding: bool,
+    /// Limits of the rebuild, in MB of each drive per second; 0 is none.
+    #[arg(
+        long,
+        value_name = "MB/s",
+        value_delimiter = ',',
+        requires = "rebuilding"
+    )]
+    pub rebuild_rate: Vec<u32>,
+    /// Run the same loads on the setups of this file too (as of `predict`), and compare.
+    #[arg(long, value_name = "PLAN", conflicts_with = "sweep")]
+    pub compare: Option<PathBuf>,
+    /// Vary one or two of count, chunk, qd, threads, engine-cores: count=1..24,chunk=16k..256k.
+    #[arg(long, value_name = "KEY=A..B")]
+    pub sweep: Option<String>,
+    #[command(flatten)]
+    pub work: WorkArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is asked of the array: a file, one load, or a small suite.
+#[derive(Args, Debug)]
+pub struct LoadArgs {
+    /// Loads by name, as TOML: see docs/planning.md. Without this and --op: a suite of four.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["op", "bs", "threads", "qd", "read_pct", "demand"])]
+    pub workload: Option<PathBuf>,
+    /// Kind of the requests: randread, randwrite, read, write, randmix, seqmix.
+    #[arg(long, value_enum)]
+    pub op: Option<Op>,
+    /// Bytes of a request, like 4k.
+    #[arg(long, value_name = "SIZE")]
+    pub bs: Option<String>,
+    /// Threads of clients.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<u32>,
+    /// Requests outstanding per thread.
+    #[arg(long, value_name = "N")]
+    pub qd: Option<u32>,
+    /// Reads among the requests of a mix, in percent.
+    #[arg(long, value_name = "PERCENT")]
+    pub read_pct: Option<u8>,
+    /// Requests per second that are demanded, whatever the array does.
+    #[arg(long, value_name = "IOPS")]
+    pub demand: Option<u64>,
+}
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "lowercase")]
+pub enum Op {
+    /// Reads at random.
+    RandRead,
+    /// Writes at random.
+    RandWrite,
+    /// Reads in order.
+    Read,
+    /// Writes in order.
+    Write,
+    /// Both at random.
+    RandMix,
+    /// Both in order.
+    SeqMix,
+}
+
+impl From<Op> for Operation {
+    fn from(op: Op) -> Operation {
+        match op {
+            Op::RandRead => Operation::RandRead,
+            Op::RandWrite => Operation::RandWrite,
+            Op::Read => Operation::Read,
+            Op::Write => Operation::Write,
+            Op::RandMix => Operation::RandMix,
+            Op::SeqMix => Operation::SeqMix,
+        }
+    }
+}
+
+/// Ways of noticing answers.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Completion {
+    /// The drive interrupts, and a sleeping core wakes.
+    Interrupt,
+    /// A core looks all the time.
+    Polled,
+    /// A core sleeps for part of the expected time, then looks.
+    Hybrid,
+}
+
+impl From<Completion> for workload::Completion {
+    fn from(completion: Completion) -> workload::Completion {
+        match completion {
+            Completion::Interrupt => workload::Completion::Interrupt,
+            Completion::Polled => workload::Completion::Polled,
+            Completion::Hybrid => workload::Completion::Hybrid,
+        }
+    }
+}
+
+/// Ways to the engine.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Export {
+    /// NBD on a Unix socket.
+    Nbd,
+    /// A block device by ublk, which is not served yet.
+    Ublk,
+}
+
+impl From<Export> for setup::Export {
+    fn from(export: Export) -> setup::Export {
+        match export {
+            Export::Nbd => setup::Export::Nbd,
+            Export::Ublk => setup::Export::Ublk,
+        }
+    }
+}
+
+/// What drives have been through.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum DriveState {
+    /// Never written.
+    Fresh,
+    /// Written once in order.
+    Filled,
+    /// Then overwritten at random until nothing changes.
+    Steady,
+    /// Past the rated endurance.
+    Worn,
+}
+
+impl From<DriveState> for State {
+    fn from(state: DriveState) -> State {
+        match state {
+            DriveState::Fresh => State::Fresh,
+            DriveState::Filled => State::Filled,
+            DriveState::Steady => State::Steady,
+            DriveState::Worn => State::Worn,
+        }
+    }
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    match text {
+        "none" => Ok(Level::Single),
+        "0" => Ok(Level::Raid0),
+        "1" => Ok(Level::Raid1),
+        "5" => Ok(Level::Raid5),
+        "10" => Ok(Level::Raid10),
+        _ => Err("must be 0, 1, 5, 10 or none".to_owned()),
+    }
+}
+
+/// KiB of a chunk.
+pub fn chunk(text: &str) -> Result<u32, String> {
+    let bytes = super::super::words::parse_size(text)?;
+    let kib = u32::try_from(bytes / 1024).ok();
+    kib.filter(|_| bytes.is_multiple_of(1024))
+        .ok_or_else(|| format!("{text} is no chunk: it is whole KiB, like 64k"))
+}

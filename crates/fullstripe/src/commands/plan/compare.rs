@@ -1,0 +1,105 @@
+//! A plan beside another: each point with its opposite in a table, and the plots of each load.
+
+use super::super::predict::number;
+use super::super::words::table;
+use super::plot::{Bar, drawn};
+use super::report::{PlanPoint, Report};
+use super::text::figure;
+use lab::schema::metric::{Metric, Statistic};
+use std::fmt::Write as _;
+
+/// From this size of requests on bytes are counted, and not requests.
+const LARGE_BYTES: u32 = 64 << 10;
+
+/// Each point of the other plan beside ours of the same load, and of the same level where there is one.
+pub fn table_of(report: &Report) -> String {
+    let head = "LOAD,OURS,OTHER,IOPS OURS,IOPS OTHER,RATIO,99 % us OURS,99 % us OTHER";
+    let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
+    for other in report.points.iter().filter(|point| point.is_other) {
+        let mine = report.points.iter();
+        let mine = mine.filter(|point| !point.is_other && point.load == other.load);
+        let mine: Vec<_> = mine.collect();
+        let level = other.configuration.setup.level;
+        let same = mine
+            .iter()
+            .find(|point| point.configuration.setup.level == level);
+        let Some(ours) = same.or(mine.first()) else {
+            continue;
+        };
+        let ratio = ours.figure(Metric::Iops).zip(other.figure(Metric::Iops));
+        let p99 = Metric::Latency(Statistic::P99);
+        rows.push(vec![
+            other.load.clone(),
+            ours.setup.clone(),
+            other.setup.clone(),
+            figure(ours, Metric::Iops),
+            figure(other, Metric::Iops),
+            ratio.map_or_else(
+                || "-".to_owned(),
+                |(ours, other)| format!("{:.2}", ours / other),
+            ),
+            figure(ours, p99),
+            figure(other, p99),
+        ]);
+    }
+    if rows.len() == 1 {
+        return String::new();
+    }
+    format!("Compared\n{}\n", table(2, &rows))
+}
+
+/// What is drawn of a point: requests per second, or bytes where requests are large.
+fn rate(point: &PlanPoint) -> Metric {
+    let bs = point.configuration.workload.bs;
+    match bs.map(|bs| bs.bytes()) {
+        Some(bytes) if bytes >= LARGE_BYTES => Metric::BytesPerSecond,
+        _ => Metric::Iops,
+    }
+}
+
+fn bar(point: &PlanPoint) -> Bar {
+    let metric = rate(point);
+    let predicted = point.figure(metric).unwrap_or(0.0);
+    let ideal = point.ideal.as_ref().map(|ideal| match metric {
+        Metric::BytesPerSecond => ideal.bytes_per_s,
+        _ => ideal.iops,
+    });
+    Bar {
+        label: point.setup.clone(),
+        predicted,
+        ideal: ideal.unwrap_or(0.0),
+        figure: match ideal {
+            Some(ideal) => format!("{} of {}", number(predicted), number(ideal)),
+            None => number(predicted),
+        },
+        limit: point.limit(),
+    }
+}
+
+/// A plot for each load of the other plan: all setups, ours first.
+pub fn plots(report: &Report, columns: usize) -> String {
+    let mut loads: Vec<&PlanPoint> = Vec::new();
+    for other in report.points.iter().filter(|point| point.is_other) {
+        if loads.iter().all(|known| known.load != other.load) {
+            loads.push(other);
+        }
+    }
+    let mut text = String::new();
+    for first in &loads {
+        let of_load = report
+            .points
+            .iter()
+            .filter(|point| point.load == first.load);
+        let bars: Vec<Bar> = of_load.map(bar).collect();
+        let unit = match rate(first) {
+            Metric::BytesPerSecond => "bytes a second",
+            _ => "IOPS",
+        };
+        let _ = writeln!(text, "{}: {unit}", first.load);
+        text += &drawn(&bars, columns);
+    }
+    if loads.is_empty() {
+        return text;
+    }
+    text + "█ predicted  · up to the ideal\n\n"
+}

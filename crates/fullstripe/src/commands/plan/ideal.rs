@@ -1,0 +1,81 @@
+//! What a plain calculator says about the same point: [`lab::calculator`] with the drive's sheet, and the narrowest
+//! link that its drives share.
+
+use lab::calculator::{Calculator, Sheet};
+use lab::claims::predictor::{Predictor, Samples};
+use lab::schema::configuration::Configuration;
+use lab::schema::metric::Metric;
+use models::platform::Graph;
+use models::profile::Profile;
+use serde::{Deserialize, Serialize};
+use sim::predict::library::Library;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ideal {
+    /// Requests per second.
+    pub iops: f64,
+    /// Their payload per second.
+    pub bytes_per_s: f64,
+    /// Power of the drives.
+    pub watts: f64,
+    /// `drives`, `link` or `demand`.
+    pub limited_by: String,
+}
+
+/// A drive's sheet, as its profile has it.
+fn sheet(profile: &Profile) -> Sheet {
+    /// Random requests of sheets.
+    const BYTES: u64 = 4096;
+    let programmed_bytes = BYTES * profile.amplification_per_mille / 1000;
+    let read_watts = profile.read_pj_per_byte as f64 * profile.path_bytes_per_s as f64 / 1e12;
+    Sheet {
+        read_iops: 1e9 / profile.controller_ns(BYTES) as f64,
+        write_iops: profile.program_bytes_per_s as f64 / programmed_bytes as f64,
+        read_bytes_per_s: profile.path_bytes_per_s as f64,
+        write_bytes_per_s: profile.program_bytes_per_s as f64,
+        active_watts: profile.idle_mw as f64 / 1e3 + read_watts,
+    }
+}
+
+/// What the narrowest link lets all of so many drives move together, in one direction.
+fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
+    let of_all = graph.links.iter().enumerate().filter_map(|(at, link)| {
+        let bays = graph.bays.iter().take(drives);
+        let behind = bays.filter(|bay| bay.links.contains(&at)).count();
+        let share = behind as f64 / drives as f64;
+        (behind > 0).then(|| link.to_host_bytes_per_s as f64 / share)
+    });
+    of_all.reduce(f64::min)
+}
+
+/// What the calculator says; nothing where it has no figures.
+pub fn ideal(configuration: &Configuration, library: &Library) -> Option<Ideal> {
+    let setup = &configuration.setup;
+    if setup.condition.is_some() {
+        // It knows whole arrays only.
+        return None;
+    }
+    let profile = library.profile(&setup.drive).ok()?;
+    let graph = library.platform(&setup.platform).ok()?;
+    let link = narrowest_bytes_per_s(graph, setup.count as usize);
+    let mut calculator = Calculator {
+        drives: BTreeMap::from([(setup.drive.text().to_owned(), sheet(profile))]),
+        links: link
+            .map(|link| (setup.platform.text().to_owned(), link))
+            .into_iter()
+            .collect(),
+    };
+    let prediction = calculator.predict(configuration, &BTreeSet::new()).ok()?;
+    let figure = |metric| match prediction.metrics.get(&metric) {
+        Some(Samples::Exact(value)) => Some(*value),
+        _ => None,
+    };
+    Some(Ideal {
+        iops: figure(Metric::Iops)?,
+        bytes_per_s: figure(Metric::BytesPerSecond)?,
+        watts: figure(Metric::Watts)?,
+        limited_by: prediction.limited_by?,
+    })
+}

@@ -1,0 +1,90 @@
+//! Where a plan leaves what was ever measured: the frozen claims say which configurations somebody has published
+//! results of. Their values are not looked at.
+
+use lab::claims::book::{Questions, frozen};
+use lab::schema::configuration::Configuration;
+use lab::workload::Workload;
+
+/// Configurations of which results are published.
+pub struct Measured {
+    questions: Questions,
+}
+
+impl Measured {
+    /// Those of the frozen claims.
+    pub fn of_claims() -> Measured {
+        Measured {
+            questions: frozen().map(|(questions, _)| questions).unwrap_or_default(),
+        }
+    }
+
+    fn configurations(&self) -> impl Iterator<Item = &Configuration> {
+        self.questions
+            .values()
+            .map(|question| &question.configuration)
+    }
+
+    /// What of a configuration lies outside, as sentences.
+    pub fn extrapolations(&self, configuration: &Configuration) -> Vec<String> {
+        let Configuration {
+            setup, workload, ..
+        } = configuration;
+        let mut notes = Vec::new();
+        let drive = setup.drive.text();
+        let same_drive: Vec<_> = self
+            .configurations()
+            .filter(|one| one.setup.drive.text() == drive)
+            .collect();
+        let platform = setup.platform.text();
+        if !self
+            .configurations()
+            .any(|one| one.setup.platform.text() == platform)
+        {
+            notes.push(format!(
+                "the platform {platform} is specifications and usual values: nothing of it was fitted"
+            ));
+        }
+        if !self
+            .configurations()
+            .any(|one| one.setup.host == setup.host)
+        {
+            notes.push(format!(
+                "the host {} is usual values: nothing of it was fitted",
+                setup.host
+            ));
+        }
+        if same_drive.is_empty() {
+            notes.push(format!(
+                "extrapolated: no result of {drive} is known here, only its ratings and its sisters"
+            ));
+            return notes;
+        }
+        let most = |of: &dyn Fn(&Configuration) -> u64| {
+            same_drive.iter().map(|one| of(one)).max().unwrap_or(0)
+        };
+        let drives = most(&|one| u64::from(one.setup.count));
+        if u64::from(setup.count) > drives {
+            notes.push(format!(
+                "extrapolated: results of {drive} are of {drives} together at most"
+            ));
+        }
+        let depth = most(&|one| one.workload.total_depth());
+        if workload.total_depth() > depth {
+            notes.push(format!(
+                "extrapolated: results of {drive} are of at most {depth} requests outstanding"
+            ));
+        }
+        notes.extend(of_size(drive, workload, &same_drive));
+        notes
+    }
+}
+
+/// A size beyond all that was measured.
+fn of_size(drive: &str, workload: &Workload, measured: &[&Configuration]) -> Option<String> {
+    let bs = workload.bs?;
+    let sizes = || measured.iter().filter_map(|one| one.workload.bs);
+    let (least, most) = (sizes().min()?, sizes().max()?);
+    let is_outside = bs < least || bs > most;
+    is_outside
+        .then(|| format!("extrapolated: results of {drive} are of {least} to {most} a request"))
+}

@@ -1,0 +1,174 @@
+//! A plan for programs: every point with its configuration, figures, limits and the ideal.
+
+use super::ask::Case;
+use super::ideal::{Ideal, ideal};
+use super::notes::Measured;
+use lab::schema::SCHEMA;
+use lab::schema::configuration::Configuration;
+use lab::schema::metric::Metric;
+use lab::schema::results::Value;
+use serde::{Deserialize, Serialize};
+use sim::predict::CoresByBook;
+use sim::predict::library::Library;
+use sim::predict::limits::Limits;
+use sim::predict::many::Answered;
+use std::collections::BTreeMap;
+
+/// The plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the form.
+    pub schema: u32,
+    /// Who wrote it, with its version.
+    pub program: String,
+    /// All points, setup by setup.
+    pub points: Vec<PlanPoint>,
+    /// How fast this machine computed it, now or when it was asked first; the only part that depends on the machine.
+    pub simulator: Simulator,
+}
+
+/// The work behind a plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Simulator {
+    /// Commands of drives, in all runs.
+    pub commands: u64,
+    /// User time, all threads together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_cpu_seconds: Option<f64>,
+    /// Commands for each second of it; left out where too little time was spent to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands_per_user_cpu_second: Option<f64>,
+}
+
+/// A point of a plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlanPoint {
+    /// The setup's name.
+    pub setup: String,
+    /// The load's name.
+    pub load: String,
+    /// Whether it is of the plan that is compared with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_other: bool,
+    /// Values of what a sweep varies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub varied: Vec<u64>,
+    /// All that it depends on.
+    pub configuration: Configuration,
+    /// Seeds of the runs.
+    pub seeds: Vec<u64>,
+    /// Bytes that clients see.
+    pub usable_bytes: u64,
+    /// Figures by name.
+    pub metrics: BTreeMap<Metric, Value>,
+    /// Busy cores by who has to account for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoresByBook>,
+    /// What limits it, and what is behind that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// What a plain calculator says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ideal: Option<Ideal>,
+    /// How a rebuild beside the load goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Rebuilding>,
+    /// What a reader has to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A rebuild beside a load.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rebuilding {
+    /// Bytes of each drive per second.
+    pub bytes_per_s: f64,
+    /// Seconds for a whole drive; left out if it does not advance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_drive_seconds: Option<f64>,
+}
+
+impl PlanPoint {
+    fn new(case: &Case, answered: &Answered, library: &Library, measured: &Measured) -> PlanPoint {
+        let configuration = &case.configuration;
+        let mut point = PlanPoint {
+            setup: case.setup.clone(),
+            load: case.load.clone(),
+            is_other: case.is_other,
+            varied: case.varied.clone(),
+            configuration: configuration.clone(),
+            seeds: Vec::new(),
+            usable_bytes: 0,
+            metrics: BTreeMap::new(),
+            cores: None,
+            limits: None,
+            ideal: ideal(configuration, library),
+            rebuild: None,
+            notes: measured.extrapolations(configuration),
+        };
+        match answered.get(configuration) {
+            Some(Ok(answer)) => {
+                point.seeds.clone_from(&answer.seeds);
+                point.usable_bytes = answer.size_bytes;
+                point.metrics.clone_from(&answer.summary);
+                point.cores = answer.cores;
+                point.limits.clone_from(&answer.limits);
+                point.rebuild = answer.rebuild.map(|rebuild| Rebuilding {
+                    bytes_per_s: rebuild.bytes_per_s,
+                    whole_drive_seconds: (rebuild.bytes_per_s > 0.0)
+                        .then(|| rebuild.total_bytes as f64 / rebuild.bytes_per_s),
+                });
+                point.notes.extend(answer.notes.iter().cloned());
+            }
+            Some(Err(missing)) => point
+                .notes
+                .push(format!("not modelled: {}", missing.reason)),
+            None => {}
+        }
+        point
+    }
+
+    /// A figure of it.
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        self.metrics.get(&metric).map(|value| value.value)
+    }
+
+    /// The name of what limits it; nothing if that is not known.
+    pub fn limit(&self) -> String {
+        let limits = self.limits.as_ref();
+        limits.map_or_else(String::new, |limits| limits.first.name.clone())
+    }
+}
+
+impl Report {
+    /// Of what was asked and answered, in so much user time.
+    pub fn new(
+        cases: &[Case],
+        answered: &Answered,
+        library: &Library,
+        user_cpu_seconds: Option<f64>,
+    ) -> Report {
+        let measured = Measured::of_claims();
+        let answers = answered.values().flatten();
+        let commands: u64 = answers.map(|answer| answer.commands).sum();
+        let points = cases.iter();
+        let points = points.map(|case| PlanPoint::new(case, answered, library, &measured));
+        Report {
+            schema: SCHEMA,
+            program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
+            points: points.collect(),
+            simulator: Simulator {
+                commands,
+                user_cpu_seconds,
+                commands_per_user_cpu_second: user_cpu_seconds
+                    .filter(|seconds| *seconds > 0.0)
+                    .map(|seconds| (commands as f64 / seconds).round()),
+            },
+        }
+    }
+
+    /// Whether every point has figures.
+    pub fn is_complete(&self) -> bool {
+        self.points.iter().all(|point| !point.metrics.is_empty())
+    }
+}

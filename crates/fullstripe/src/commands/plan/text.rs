@@ -1,0 +1,196 @@
+//! A plan for people: a table for each setup, what is extrapolated, and how plans compare.
+
+use super::super::predict::number;
+use super::super::words::table;
+use super::compare;
+use super::report::{PlanPoint, Report};
+use lab::schema::metric::{Metric, Statistic};
+use lab::schema::setup::{Export, Setup};
+use lab::workload::Completion;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The plan, with plots of so many columns.
+pub fn text(report: &Report, columns: usize) -> String {
+    let mut text = String::new();
+    let mut before = None;
+    for (at, point) in report.points.iter().enumerate() {
+        let setup = (point.is_other, &point.setup, &point.configuration.setup);
+        if before == Some(setup) {
+            continue;
+        }
+        before = Some(setup);
+        let same = report.points[at..].iter().take_while(|other| {
+            (other.is_other, &other.setup, &other.configuration.setup) == setup
+        });
+        let _ = writeln!(text, "{}", heading(point));
+        text += &points(&same.collect::<Vec<_>>());
+        text.push('\n');
+    }
+    text += &rebuilds(report);
+    text += &compare::table_of(report);
+    text += &compare::plots(report, columns);
+    text + &notes(report)
+}
+
+fn heading(point: &PlanPoint) -> String {
+    let setup = &point.configuration.setup;
+    let size = if point.usable_bytes > 0 {
+        format!(", {} usable", capacity(point.usable_bytes))
+    } else {
+        String::new()
+    };
+    let completion = match point.configuration.workload.completion {
+        None | Some(Completion::Interrupt) => "by interrupt",
+        Some(Completion::Polled) => "polled",
+        Some(Completion::Hybrid) => "hybrid",
+    };
+    format!(
+        "{}: {} x {} on {}, {}, {}, {completion}{size}",
+        point.setup,
+        setup.count,
+        setup.drive.text(),
+        setup.platform.text(),
+        setup.host,
+        stack(setup),
+    )
+}
+
+fn stack(setup: &Setup) -> String {
+    let export = match setup.export {
+        None => "",
+        Some(Export::Nbd) => " by NBD",
+        Some(Export::Ublk) => " by ublk",
+    };
+    match (setup.stack.as_str(), setup.engine_cores.unwrap_or(1)) {
+        ("fullstripe", 1) => format!("fullstripe on 1 core{export}"),
+        ("fullstripe", cores) => format!("fullstripe on {cores} cores{export}"),
+        (other, _) => format!("stack {other}"),
+    }
+}
+
+/// As makers of drives count.
+fn capacity(bytes: u64) -> String {
+    match bytes as f64 / 1e12 {
+        large if large >= 1.0 => format!("{large:.2} TB"),
+        _ => format!("{:.0} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// A figure of a point in words.
+pub fn figure(point: &PlanPoint, metric: Metric) -> String {
+    point.figure(metric).map_or_else(|| "-".to_owned(), number)
+}
+
+fn points(points: &[&PlanPoint]) -> String {
+    let head =
+        "LOAD,IOPS,IDEAL,B/s,MEAN us,99 % us,99.9 % us,CORES,CLIENT,KERNEL,RAID,WATTS,LIMITED BY";
+    let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
+    for point in points {
+        let latency = |statistic| figure(point, Metric::Latency(statistic));
+        let book = |of: fn(&sim::predict::CoresByBook) -> f64| {
+            point
+                .cores
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), |cores| number(of(cores)))
+        };
+        let ideal = point.ideal.as_ref();
+        rows.push(vec![
+            point.load.clone(),
+            figure(point, Metric::Iops),
+            ideal.map_or_else(|| "-".to_owned(), |ideal| number(ideal.iops)),
+            figure(point, Metric::BytesPerSecond),
+            latency(Statistic::Mean),
+            latency(Statistic::P99),
+            latency(Statistic::P99_9),
+            book(|cores| cores.client + cores.kernel + cores.raid),
+            book(|cores| cores.client),
+            book(|cores| cores.kernel),
+            book(|cores| cores.raid),
+            figure(point, Metric::Watts),
+            limits(point),
+        ]);
+    }
+    table(2, &rows)
+}
+
+fn limits(point: &PlanPoint) -> String {
+    let Some(limits) = &point.limits else {
+        return "-".to_owned();
+    };
+    match (&limits.behind, limits.behind_iops) {
+        (Some(behind), Some(iops)) => {
+            format!(
+                "{}; then, at {}, {}",
+                limits.first.name,
+                number(iops),
+                behind.name
+            )
+        }
+        _ => limits.first.name.clone(),
+    }
+}
+
+/// How a rebuild and clients stand in each other's way.
+fn rebuilds(report: &Report) -> String {
+    let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,CLIENTS IOPS,99 % us";
+    let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
+    for point in report.points.iter().filter(|point| !point.is_other) {
+        let pace = match &point.rebuild {
+            Some(rebuild) => {
+                let whole = rebuild.whole_drive_seconds;
+                [
+                    number(rebuild.bytes_per_s),
+                    whole.map_or_else(|| "never".to_owned(), duration),
+                ]
+            }
+            None => ["-".to_owned(), "-".to_owned()],
+        };
+        let [pace, whole] = pace;
+        rows.push(vec![
+            point.setup.clone(),
+            point.load.clone(),
+            pace,
+            whole,
+            figure(point, Metric::Iops),
+            figure(point, Metric::Latency(Statistic::P99)),
+        ]);
+    }
+    if report.points.iter().all(|point| point.rebuild.is_none()) {
+        return String::new();
+    }
+    rows[1..].sort_by(|one, other| one[1].cmp(&other[1]));
+    format!("Rebuild and clients\n{}\n", table(2, &rows))
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        long if long >= 3600.0 => format!("{:.1} h", long / 3600.0),
+        short => format!("{:.0} min", short / 60.0),
+    }
+}
+
+/// Each note once, with whom it is about unless that is everyone.
+pub fn notes(report: &Report) -> String {
+    let all: BTreeSet<&String> = report
+        .points
+        .iter()
+        .flat_map(|point| &point.notes)
+        .collect();
+    let mut text = String::new();
+    for note in all {
+        let about: Vec<&PlanPoint> = report
+            .points
+            .iter()
+            .filter(|point| point.notes.contains(note))
+            .collect();
+        let whom = match about.as_slice() {
+            some if some.len() == report.points.len() => String::new(),
+            [only] => format!("{}, {}: ", only.setup, only.load),
+            [first, ..] => format!("{}, {} and others: ", first.setup, first.load),
+            [] => String::new(),
+        };
+        let _ = writeln!(text, "{whom}{note}");
+    }
+    text
+}

@@ -1,0 +1,22 @@
+//! `sim digest`: whether predictions are the same here as everywhere.
+
+use crate::commands::words::print_text;
+use anyhow::{Result, ensure};
+use sim::predict::fingerprint;
+use std::process::ExitCode;
+
+/// Runs `sim digest`.
+///
+/// # Errors
+/// The digest is another one, or a run failed.
+pub(super) fn run() -> Result<ExitCode> {
+    let expected = fingerprint::EXPECTED;
+    let [one, two] = [fingerprint::of_runs(1)?, fingerprint::of_runs(2)?];
+    ensure!(
+        one == expected && two == expected,
+        "predictions are not the same here as elsewhere: their digest is {one:032x} on one thread and {two:032x} on two, \
+         and should be {expected:032x}"
+    );
+    print_text(&format!("{one:032x}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

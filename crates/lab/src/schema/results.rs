@@ -1,0 +1,284 @@
+//! Results: JSON, version 1, the same for what was measured, what was predicted and what is ideal.
+//!
+//! Each point carries its whole configuration, so that a file can be read without the one that
+//! asked for it, and each figure its unit and interval. A figure that could not be had is left out,
+//! never zero.
+
+use super::configuration::Configuration;
+use super::document::{Refusal, check_version};
+use super::metric::{Metric, Statistic};
+use crate::statistics::histogram::BatchedLatencies;
+use crate::statistics::interval::{Interval, Verdict};
+use crate::statistics::replications::{REPLICATIONS_MIN, estimate};
+use crate::workload::meter::Figures;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// A run on real drives.
+    Measured,
+    /// A run in virtual time.
+    Predicted,
+    /// Arithmetic from the parts' limits.
+    Ideal,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Where it lies with 95 % confidence; missing with fewer than five runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// What it says about a bound, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointResult {
+    /// Its name.
+    pub name: String,
+    /// Where its figures come from.
+    pub provenance: Provenance,
+    /// What was asked for.
+    pub configuration: Configuration,
+    /// Seeds of the runs; empty where nothing is drawn.
+    pub seeds: Vec<u64>,
+    /// Its figures by name.
+    pub metrics: BTreeMap<Metric, Value>,
+    /// The resource that limits it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+    /// What a reader has to know: extrapolated, not representative, clocks that were not fixed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// Version of the form.
+    pub schema: u32,
+    /// Who wrote it, with its version.
+    pub program: String,
+    /// The suite that asked, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    /// Points in the order in which they ran.
+    pub points: Vec<PointResult>,
+}
+
+impl Value {
+    /// `value` of `metric`, without an interval.
+    #[must_use]
+    pub fn new(metric: Metric, value: f64) -> Value {
+        Value {
+            value,
+            unit: metric.unit().to_string(),
+            interval: None,
+            verdict: None,
+        }
+    }
+
+    /// The same with what it says about `bound`: nothing while it has no interval.
+    #[must_use]
+    pub fn judged(self, bound: Interval) -> Value {
+        Value {
+            verdict: self.interval.map(|interval| interval.judge(bound)),
+            ..self
+        }
+    }
+}
+
+/// The figures of fresh runs of one point, taken together.
+///
+/// Percentiles are those of the merged histograms, with the interval of their order statistics; all
+/// else is the mean over runs, with the interval of Student's t. Intervals are given from five runs
+/// on. A figure that one of the runs does not have is left out, and so is a percentile with too few
+/// samples beyond it.
+#[must_use]
+pub fn summary(runs: &[Figures]) -> BTreeMap<Metric, Value> {
+    let service = BatchedLatencies::joined(runs.iter().map(|run| &run.service));
+    let response = BatchedLatencies::joined(runs.iter().map(|run| &run.response));
+    let estimate = |metric: Metric| match metric {
+        Metric::Latency(statistic) if statistic.quantile().is_some() => {
+            percentile_us(&service, statistic)
+        }
+        Metric::Response(statistic) if statistic.quantile().is_some() => {
+            percentile_us(&response, statistic)
+        }
+        other => mean_of_runs(other, runs),
+    };
+    Metric::all()
+        .filter_map(|metric| {
+            let (value, interval) = estimate(metric)?;
+            let value = Value {
+                interval: interval.filter(|_| runs.len() >= REPLICATIONS_MIN),
+                ..Value::new(metric, value)
+            };
+            Some((metric, value))
+        })
+        .collect()
+}
+
+fn percentile_us(all: &BatchedLatencies, statistic: Statistic) -> Option<(f64, Option<Interval>)> {
+    let found = all.percentile(statistic.quantile()?)?;
+    let Interval { low, high } = found.interval_ns;
+    let interval = Interval::new(low / 1000.0, high / 1000.0);
+    found
+        .is_supported
+        .then_some((found.value_ns / 1000.0, Some(interval)))
+}
+
+fn mean_of_runs(metric: Metric, runs: &[Figures]) -> Option<(f64, Option<Interval>)> {
+    let values = runs
+        .iter()
+        .map(|run| metric.of(run))
+        .collect::<Option<Vec<f64>>>()?;
+    match (estimate(&values), values.len()) {
+        (_, 0) => None,
+        (Some(estimate), _) => Some((estimate.mean, Some(estimate.interval))),
+        (None, count) => Some((values.iter().sum::<f64>() / count as f64, None)),
+    }
+}
+
+impl Results {
+    /// As JSON, indented, with a line's end.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        text.expect("names are strings and figures are numbers") + "\n"
+    }
+
+    /// Reads what [`Results::to_json`] wrote. `file` is its name.
+    ///
+    /// # Errors
+    ///
+    /// When it is not JSON, not of this form or of another version.
+    pub fn from_json(file: &str, text: &str) -> Result<Results, Refusal> {
+        let results: Results = serde_json::from_str(text).map_err(|error| {
+            let place = format!("line {} column {}", error.line(), error.column());
+            Refusal::new(file, place, format!("is not a result: {error}"))
+        })?;
+        check_version(file, results.schema)?;
+        Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::catalogue::Catalogue;
+    use crate::schema::configuration::read_configurations;
+    use crate::workload::generator::Generator;
+    use crate::workload::meter::Meter;
+
+    const POINT: &str = r#"
+        schema = 1
+        [setup.one]
+        drive = "p4510-2tb"
+        count = 1
+        level = "none"
+        platform = "oakgate"
+        host = "appliance"
+        stack = "none"
+        [points]
+        rr = { setup = "one", state = "steady", workload = { op = "randread", bs = "4k", threads = 1, qd = 1 } }
+    "#;
+
+    fn figures(latency_ns: u64) -> Figures {
+        let configurations = read_configurations("p.toml", POINT, &Catalogue::of_claims());
+        let workload = configurations.expect("it is right")["rr"].workload.clone();
+        let mut generator = Generator::new(&workload, 1 << 30, 1).expect("there is room");
+        let mut meter = Meter::new(&workload, 0);
+        let mut now_ns = 0;
+        for _ in 0..1000 {
+            let command = generator.next(0, now_ns).expect("a closed loop");
+            now_ns += latency_ns;
+            generator.completed(0);
+            meter.completed(&command, now_ns);
+        }
+        meter.finish(now_ns, 0)
+    }
+
+    #[test]
+    fn runs_become_figures_with_intervals() {
+        let runs: Vec<Figures> = [80, 90, 100, 110, 120].map(|us| figures(us * 1000)).into();
+        let metrics = summary(&runs);
+        let mean = &metrics[&"latency_us.mean".parse().expect("a figure")];
+        assert_eq!((mean.value, mean.unit.as_str()), (100.0, "us"));
+        let interval = mean.interval.expect("five runs");
+        assert!((interval.half_width() - 19.63).abs() < 0.01, "{interval:?}");
+        let verdict = |low, high| mean.clone().judged(Interval::new(low, high)).verdict;
+        assert_eq!(verdict(50.0, 150.0), Some(Verdict::Pass));
+        assert_eq!(verdict(100.0, 150.0), Some(Verdict::Marginal));
+        assert_eq!(verdict(0.0, 50.0), Some(Verdict::Miss));
+        // Runs that differ this much are few samples, whatever they count: no median, no p99.999. A
+        // closed loop has no demand, and nobody measured power.
+        for absent in [
+            "latency_us.p50",
+            "latency_us.p99_999",
+            "demand_met",
+            "watts",
+        ] {
+            assert!(
+                !metrics.contains_key(&absent.parse().expect("a figure")),
+                "{absent}"
+            );
+        }
+        let alike: Vec<Figures> = (0..5).map(|_| figures(100_000)).collect();
+        let median = summary(&alike)[&"latency_us.p50".parse().expect("a figure")].clone();
+        assert_eq!(
+            (median.value, median.interval),
+            (100.0, Some(Interval::exact(100.0)))
+        );
+        assert_eq!(summary(&runs[..4])[&Metric::Iops].interval, None);
+        assert!(summary(&[]).is_empty());
+    }
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let configurations = read_configurations("p.toml", POINT, &Catalogue::of_claims());
+        let results = Results {
+            schema: 1,
+            program: "fullstripe 0.1.0".to_string(),
+            suite: None,
+            points: vec![PointResult {
+                name: "rr".to_string(),
+                provenance: Provenance::Predicted,
+                configuration: configurations.expect("it is right")["rr"].clone(),
+                seeds: vec![1],
+                metrics: summary(&[figures(100_000)]),
+                limited_by: Some("queue depth".to_string()),
+                notes: Vec::new(),
+            }],
+        };
+        let json = results.to_json();
+        assert!(json.contains("\"provenance\": \"predicted\""), "{json}");
+        assert_eq!(Results::from_json("r.json", &json), Ok(results));
+        let other = json.replacen("\"schema\": 1", "\"schema\": 9", 1);
+        let message = Results::from_json("r.json", &other)
+            .expect_err("another version")
+            .to_string();
+        assert_eq!(
+            message,
+            "r.json: schema must be 1, is 9: this program reads no other version."
+        );
+        let unknown = json.replacen("\"seeds\"", "\"sedes\"", 1);
+        let message = Results::from_json("r.json", &unknown)
+            .expect_err("unknown")
+            .to_string();
+        assert!(message.contains("unknown field `sedes`"), "{message}");
+    }
+}

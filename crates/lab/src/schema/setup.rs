@@ -1,0 +1,279 @@
+//! What is connected where, and which code drives it.
+
+use super::catalogue::Catalogue;
+use crate::workload::Broken;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+
+/// One array, or one drive alone, on one machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// The drives, all alike.
+    pub drive: Reference,
+    /// How many.
+    pub count: u32,
+    /// How they are joined.
+    pub level: Level,
+    /// The machine around them.
+    pub platform: Reference,
+    /// Operating system and its drivers.
+    pub host: String,
+    /// The code that turns a request into commands to drives.
+    pub stack: String,
+    /// Bytes of a chunk, in KiB; the default of the stack if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_kib: Option<u32>,
+    /// Cores that run the engine; one if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_cores: Option<u32>,
+    /// What is between clients and the engine; nothing if missing: clients are in its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<Export>,
+    /// What has happened to the array; nothing if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+    /// Limit of a rebuild, in MB of each drive per second; none if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_mb_s: Option<u32>,
+}
+
+/// How clients of other processes reach the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Export {
+    /// NBD on a Unix socket.
+    Nbd,
+    /// A block device by the kernel's ublk driver.
+    Ublk,
+}
+
+/// An array that is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Condition {
+    /// One drive is missing.
+    Degraded,
+    /// A new drive in its place is being filled.
+    Rebuilding,
+}
+
+/// Something described elsewhere: by an id, or by the path of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Reference {
+    /// One that comes with the program.
+    Id(String),
+    /// A TOML file, relative to the one that names it: text with a slash or with `.toml`. `FILE#ID` is one of
+    /// several things that it describes.
+    File(String),
+}
+
+/// RAID level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A single drive, passed through.
+    Single,
+    /// Striped.
+    Raid0,
+    /// Mirrored.
+    Raid1,
+    /// Striped with rotating parity.
+    Raid5,
+    /// Striped mirrors.
+    Raid10,
+}
+
+/// Most drives of one array: what IMSM metadata can hold.
+const COUNT_MAX: u32 = 255;
+/// Largest chunk: 1 GiB.
+const CHUNK_MAX_KIB: u32 = 1 << 20;
+/// Most cores of the engine: what it has numbers for, on processors that have as many.
+const ENGINE_CORES_MAX: u32 = 64;
+/// Fastest limit of a rebuild: faster than any drive.
+const REBUILD_MAX_MB_S: u32 = 100_000;
+
+impl From<String> for Reference {
+    fn from(text: String) -> Reference {
+        if models::library::is_file(&text) {
+            Reference::File(text)
+        } else {
+            Reference::Id(text)
+        }
+    }
+}
+
+impl From<Reference> for String {
+    fn from(reference: Reference) -> String {
+        match reference {
+            Reference::Id(text) | Reference::File(text) => text,
+        }
+    }
+}
+
+impl Reference {
+    /// As written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Reference::Id(text) | Reference::File(text) => text,
+        }
+    }
+}
+
+impl Level {
+    /// Fewest drives that it can be made of.
+    #[must_use]
+    pub fn drives_min(self) -> u32 {
+        match self {
+            Level::Single => 1,
+            Level::Raid0 | Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid10 => 4,
+        }
+    }
+
+    fn from_number(number: u64) -> Option<Level> {
+        match number {
+            0 => Some(Level::Raid0),
+            1 => Some(Level::Raid1),
+            5 => Some(Level::Raid5),
+            10 => Some(Level::Raid10),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Level {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Level::Single => serializer.serialize_str("none"),
+            Level::Raid0 => serializer.serialize_u32(0),
+            Level::Raid1 => serializer.serialize_u32(1),
+            Level::Raid5 => serializer.serialize_u32(5),
+            Level::Raid10 => serializer.serialize_u32(10),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Level {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Level, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Level;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("0, 1, 5, 10 or \"none\"")
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Level, E> {
+                Level::from_number(number)
+                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Level, E> {
+                u64::try_from(number)
+                    .ok()
+                    .and_then(Level::from_number)
+                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Signed(number), &self))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Level, E> {
+                if text == "none" {
+                    return Ok(Level::Single);
+                }
+                Err(E::invalid_value(serde::de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Setup {
+    /// Checks what the form alone does not say; ids must be in `catalogue`.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    pub fn check(&self, catalogue: &Catalogue) -> Result<(), Broken> {
+        for (key, reference, known) in [
+            ("drive", &self.drive, &catalogue.drives),
+            ("platform", &self.platform, &catalogue.platforms),
+        ] {
+            if let Reference::Id(id) = reference {
+                Catalogue::check(key, id, known)?;
+            }
+        }
+        Catalogue::check("host", &self.host, &catalogue.hosts)?;
+        Catalogue::check("stack", &self.stack, &catalogue.stacks)?;
+        let broken = |key, rule: String| Err(Broken { key, rule });
+        let is_single = self.level == Level::Single;
+        if is_single != (self.stack == "none") {
+            let rule = "must be \"none\" with level = \"none\", and only then".to_string();
+            return broken("stack", rule);
+        }
+        if is_single && self.count != 1 {
+            return broken(
+                "count",
+                format!("must be 1 with level = \"none\", is {}", self.count),
+            );
+        }
+        let (least, count) = (self.level.drives_min(), self.count);
+        if !(least..=COUNT_MAX).contains(&count) {
+            return broken(
+                "count",
+                format!("must be from {least} to {COUNT_MAX} at this level, is {count}"),
+            );
+        }
+        if self.level == Level::Raid10 && !count.is_multiple_of(2) {
+            return broken("count", format!("must be even at level 10, is {count}"));
+        }
+        self.check_engine()?;
+        match self.chunk_kib {
+            Some(chunk) if !(4..=CHUNK_MAX_KIB).contains(&chunk) || !chunk.is_power_of_two() => {
+                broken(
+                    "chunk_kib",
+                    format!("must be a power of two from 4 to {CHUNK_MAX_KIB}, is {chunk}"),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keys that only the engine has a use for.
+    fn check_engine(&self) -> Result<(), Broken> {
+        let broken = |key, rule: String| Err(Broken { key, rule });
+        let is_engine = self.stack == "fullstripe";
+        for (key, is_there) in [
+            ("engine_cores", self.engine_cores.is_some()),
+            ("export", self.export.is_some()),
+            ("condition", self.condition.is_some()),
+        ] {
+            if is_there && !is_engine {
+                return broken(key, "goes with stack = \"fullstripe\" only".to_string());
+            }
+        }
+        if let Some(cores) = self.engine_cores
+            && !(1..=ENGINE_CORES_MAX).contains(&cores)
+        {
+            let rule = format!("must be from 1 to {ENGINE_CORES_MAX}, is {cores}");
+            return broken("engine_cores", rule);
+        }
+        if self.condition.is_some() && self.level == Level::Raid0 {
+            let rule = "needs a level that survives the loss of a drive: 1, 5 or 10";
+            return broken("condition", rule.to_string());
+        }
+        match self.rebuild_mb_s {
+            Some(_) if self.condition != Some(Condition::Rebuilding) => {
+                let rule = "goes with condition = \"rebuilding\" only";
+                broken("rebuild_mb_s", rule.to_string())
+            }
+            Some(rate) if !(1..=REBUILD_MAX_MB_S).contains(&rate) => {
+                let rule = format!("must be from 1 to {REBUILD_MAX_MB_S}, is {rate}");
+                broken("rebuild_mb_s", rule)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Latencies: counted in buckets, merged, and asked for percentiles.
+//!
+//! A run keeps one histogram per batch of samples, for two uses. Merged they give percentiles;
+//! apart they tell how much the share of slow samples wanders from batch to batch, and so how many
+//! independent samples the run is worth at that percentile.
+
+use super::interval::Interval;
+use super::order_statistics::{self, Ranks};
+use super::replications::mean_and_variance;
+use super::student;
+use hdrhistogram::Histogram;
+
+/// Decimal digits that buckets keep.
+const DIGITS: u8 = 3;
+/// Batches at which neighbours are joined, which leaves half as many.
+const BATCHES_MAX: usize = 32;
+/// Fewest whole batches that tell how samples depend on each other.
+const BATCHES_MIN: usize = 10;
+/// Samples of a batch at the start.
+const BATCH_LENGTH_MIN: u64 = 256;
+
+/// Counted latencies, exact to three digits; count, mean, least and greatest are exact.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    buckets: Histogram<u64>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies {
+            buckets: Histogram::new(DIGITS).expect("the digits are constant and valid"),
+            sum_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// None yet, with memory for such as these.
+    fn like(&self) -> Latencies {
+        Latencies {
+            buckets: Histogram::new_from(&self.buckets),
+            sum_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+
+    /// Counts one latency. Above 2^62 ns (146 years) it counts as that.
+    pub fn record(&mut self, latency_ns: u64) {
+        let latency_ns = latency_ns.min(1 << 62);
+        self.buckets
+            .record(latency_ns)
+            .expect("the histogram grows to any value below 2^63");
+        self.sum_ns += u128::from(latency_ns);
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.buckets
+            .add(&other.buckets)
+            .expect("the histogram grows to any value below 2^63");
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.len()
+    }
+
+    /// Exact mean in nanoseconds; `None` without any.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64)
+    }
+
+    /// Exact sum in nanoseconds: what Little's law is checked with.
+    #[must_use]
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Exact least and greatest in nanoseconds; `None` without any.
+    #[must_use]
+    pub fn extremes_ns(&self) -> Option<(u64, u64)> {
+        (self.count() > 0).then_some((self.min_ns, self.max_ns))
+    }
+
+    /// The sample of `rank` (the least has 1), as the middle of its bucket; the least and the
+    /// greatest exactly. `None` without such a sample.
+    #[must_use]
+    pub fn at_rank_ns(&self, rank: u64) -> Option<u64> {
+        if rank == 0 || rank > self.count() {
+            return None;
+        }
+        let mut passed = 0;
+        for bucket in self.buckets.iter_recorded() {
+            passed += bucket.count_since_last_iteration();
+            if passed >= rank {
+                let middle = self.buckets.median_equivalent(bucket.value_iterated_to());
+                return Some(middle.clamp(self.min_ns, self.max_ns));
+            }
+        }
+        None
+    }
+
+    /// Samples in the buckets up to that of `latency_ns`.
+    #[must_use]
+    pub fn count_up_to(&self, latency_ns: u64) -> u64 {
+        self.buckets.count_between(0, latency_ns)
+    }
+
+    /// The rank of a quantile: the least sample at or below which that share of all lies.
+    fn rank_of(&self, quantile: f64) -> u64 {
+        ((self.count() as f64 * quantile).ceil() as u64).clamp(1, self.count().max(1))
+    }
+}
+
+/// A percentile, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentile {
+    /// The sample there, in nanoseconds.
+    pub value_ns: f64,
+    /// Where the true percentile lies with 95 % confidence. Open above when samples are too few.
+    pub interval_ns: Interval,
+    /// Independent samples that would make it as sure.
+    pub effective_samples: f64,
+    /// Whether at least ten effective samples lie beyond it.
+    pub is_supported: bool,
+}
+
+/// Latencies of one run in their order.
+#[derive(Clone, Debug)]
+pub struct BatchedLatencies {
+    batch_length: u64,
+    whole: Vec<Latencies>,
+    open: Latencies,
+}
+
+impl Default for BatchedLatencies {
+    fn default() -> BatchedLatencies {
+        BatchedLatencies {
+            batch_length: BATCH_LENGTH_MIN,
+            whole: Vec::new(),
+            open: Latencies::default(),
+        }
+    }
+}
+
+impl BatchedLatencies {
+    /// Counts the run's next latency.
+    pub fn record(&mut self, latency_ns: u64) {
+        self.open.record(latency_ns);
+        if self.open.count() < self.batch_length {
+            return;
+        }
+        let next = self.open.like();
+        self.whole.push(std::mem::replace(&mut self.open, next));
+        if self.whole.len() == BATCHES_MAX {
+            let mut batches = std::mem::take(&mut self.whole).into_iter();
+            while let (Some(mut first), Some(second)) = (batches.next(), batches.next()) {
+                first.merge(&second);
+                self.whole.push(first);
+            }
+            self.batch_length *= 2;
+        }
+    }
+
+    /// Several runs as one: their percentiles are those of all samples, and their batches tell
+    /// together how samples depend on each other.
+    #[must_use]
+    pub fn joined<'a>(runs: impl IntoIterator<Item = &'a BatchedLatencies>) -> BatchedLatencies {
+        let mut all = BatchedLatencies::default();
+        for run in runs {
+            all.whole.extend(run.whole.iter().cloned());
+            all.open.merge(&run.open);
+        }
+        all
+    }
+
+    /// Everything in one.
+    #[must_use]
+    pub fn merged(&self) -> Latencies {
+        let mut all = self.open.clone();
+        self.whole.iter().for_each(|batch| all.merge(batch));
+        all
+    }
+
+    /// The percentile at `quantile` (0.99 for p99) with its interval; `None` without samples.
+    ///
+    /// While there are too few batches to tell how samples depend on each other, the run counts as
+    /// one sample per [`BATCH_LENGTH_MIN`], which leaves the interval open.
+    #[must_use]
+    pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
+        let all = self.merged();
+        let value_ns = all.at_rank_ns(all.rank_of(quantile))?;
+        let effective = self.effective_samples(all.count(), value_ns);
+        let Ranks { low, high } = order_statistics::ranks(effective as u64, quantile);
+        let scale = all.count() as f64 / (effective as u64).max(1) as f64;
+        let at = |rank: f64| {
+            let rank = (rank as u64).clamp(1, all.count());
+            all.at_rank_ns(rank).map(|ns| ns as f64)
+        };
+        Some(Percentile {
+            value_ns: value_ns as f64,
+            interval_ns: Interval::new(
+                low.and_then(|rank| at(((rank - 1) as f64 * scale).floor() + 1.0))
+                    .unwrap_or(0.0),
+                high.and_then(|rank| at((rank as f64 * scale).ceil()))
+                    .unwrap_or(f64::INFINITY),
+            ),
+            effective_samples: effective,
+            is_supported: order_statistics::is_supported(effective as u64, quantile),
+        })
+    }
+
+    /// The variance that the share of samples up to `value_ns` would have if they were independent,
+    /// over the one that it has, times the samples; less what an estimate from few batches is
+    /// unsure by.
+    fn effective_samples(&self, count: u64, value_ns: u64) -> f64 {
+        let unknown = (count / BATCH_LENGTH_MIN).max(1) as f64;
+        if self.whole.len() < BATCHES_MIN {
+            return unknown;
+        }
+        let shares: Vec<f64> = self
+            .whole
+            .iter()
+            .map(|batch| batch.count_up_to(value_ns) as f64 / batch.count() as f64)
+            .collect();
+        let (share, of_batch) = mean_and_variance(&shares);
+        let of_share = of_batch / shares.len() as f64;
+        if of_share == 0.0 {
+            return count as f64;
+        }
+        let unsure = student::NORMAL / student::quantile(shares.len() - 1);
+        let effective = share * (1.0 - share) / of_share * unsure * unsure;
+        effective.clamp(1.0, count as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

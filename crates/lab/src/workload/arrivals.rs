@@ -1,0 +1,229 @@
+//! When the requests of an open loop are meant to start.
+//!
+//! The times are a function of rate and seed alone. Nothing is queued: what waits is the difference
+//! between two places in the same sequence, one for what has arrived and one for what has been
+//! issued. So memory stays flat however far the target falls behind.
+
+use super::Arrivals;
+use repeatable::random::Stream;
+
+/// Nanoseconds of a second.
+const SECOND_NS: u128 = 1_000_000_000;
+/// Binary places of the sums of gaps: rounding would not show in a century.
+const FRACTION_BITS: u32 = 32;
+
+/// Requests per second as a fraction, so that a share of a rate is exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests ...
+    pub requests: u64,
+    /// ... in so many seconds.
+    pub seconds: u64,
+}
+
+/// A place in a sequence of arrivals.
+#[derive(Clone, Debug)]
+struct Place {
+    gaps: Stream,
+    /// Arrivals before this one.
+    index: u64,
+    /// Sum of all gaps up to this arrival, in mean gaps, with [`FRACTION_BITS`] binary places.
+    sum: u128,
+}
+
+/// Times of arrivals, in order.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    rate: Rate,
+    /// Where the first paced arrival lies, as a share of a gap: `phase.0` of `phase.1`.
+    phase: (u64, u64),
+    next: Place,
+    arriving: Place,
+}
+
+impl Schedule {
+    /// Arrivals at `rate`. Paced ones begin at `phase.0 / phase.1` of a gap, so that threads which
+    /// share a rate take turns; Poisson ones draw their gaps from `gaps`.
+    #[must_use]
+    pub fn new(arrivals: Arrivals, rate: Rate, phase: (u64, u64), gaps: Stream) -> Schedule {
+        let mut first = Place {
+            gaps,
+            index: 0,
+            sum: 0,
+        };
+        if arrivals == Arrivals::Poisson {
+            first.sum = first.gap();
+        }
+        Schedule {
+            arrivals,
+            rate,
+            phase,
+            arriving: first.clone(),
+            next: first,
+        }
+    }
+
+    /// When the next request that has not been taken is meant to start.
+    #[must_use]
+    pub fn next_ns(&self) -> u64 {
+        self.at_ns(&self.next)
+    }
+
+    /// Takes the next request.
+    pub fn take(&mut self) {
+        self.next.advance(self.arrivals);
+    }
+
+    /// Requests that were meant to start by `now_ns` and have not been taken. The time must not go
+    /// back.
+    pub fn backlog(&mut self, now_ns: u64) -> u64 {
+        if self.arriving.index < self.next.index {
+            self.arriving = self.next.clone();
+        }
+        match self.arrivals {
+            Arrivals::Paced => self.arriving.index = self.paced_until(now_ns).max(self.next.index),
+            // Each gap has to be drawn, so this costs what the backlog has grown by.
+            Arrivals::Poisson => {
+                while self.at_ns(&self.arriving) <= now_ns {
+                    self.arriving.advance(self.arrivals);
+                }
+            }
+        }
+        self.arriving.index - self.next.index
+    }
+
+    /// Paced arrivals up to `now_ns`: the smallest index whose time lies behind it.
+    fn paced_until(&self, now_ns: u64) -> u64 {
+        let Rate { requests, seconds } = self.rate;
+        let (part, of) = (u128::from(self.phase.0), u128::from(self.phase.1));
+        let gaps = (u128::from(now_ns) + 1) * u128::from(requests) * of;
+        // Arrivals k with (k of + part) gap <= now, in whole nanoseconds rounded down.
+        let last = (gaps - 1) / (SECOND_NS * u128::from(seconds));
+        let arrived = last.checked_sub(part).map_or(0, |shares| shares / of + 1);
+        u64::try_from(arrived).unwrap_or(u64::MAX)
+    }
+
+    fn at_ns(&self, place: &Place) -> u64 {
+        let Rate { requests, seconds } = self.rate;
+        let gap_ns = SECOND_NS * u128::from(seconds);
+        let at_ns = match self.arrivals {
+            Arrivals::Paced => {
+                let (part, of) = (u128::from(self.phase.0), u128::from(self.phase.1));
+                (u128::from(place.index) * of + part) * gap_ns / (u128::from(requests) * of)
+            }
+            Arrivals::Poisson => (place.sum * gap_ns / u128::from(requests)) >> FRACTION_BITS,
+        };
+        u64::try_from(at_ns).unwrap_or(u64::MAX)
+    }
+}
+
+impl Place {
+    fn advance(&mut self, arrivals: Arrivals) {
+        self.index += 1;
+        if arrivals == Arrivals::Poisson {
+            self.sum += self.gap();
+        }
+    }
+
+    fn gap(&mut self) -> u128 {
+        // At most 37 mean gaps, so the product is exact enough and far from any limit.
+        (self.gaps.exponential() * (1u64 << FRACTION_BITS) as f64) as u128
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(arrivals: Arrivals, requests: u64) -> Schedule {
+        let rate = Rate {
+            requests,
+            seconds: 1,
+        };
+        Schedule::new(arrivals, rate, (0, 1), Stream::new(1, "arrivals", 0))
+    }
+
+    #[test]
+    fn paced_arrivals_never_drift() {
+        let mut paced = schedule(Arrivals::Paced, 640_000);
+        let mut times = Vec::new();
+        for _ in 0..4 {
+            times.push(paced.next_ns());
+            paced.take();
+        }
+        assert_eq!(times, [0, 1562, 3125, 4687]);
+        (4..640_000).for_each(|_| paced.take());
+        assert_eq!(paced.next_ns(), 1_000_000_000);
+    }
+
+    #[test]
+    fn threads_that_share_a_rate_take_turns() {
+        let rate = Rate {
+            requests: 1000,
+            seconds: 4,
+        };
+        let first_ns = |thread| {
+            Schedule::new(Arrivals::Paced, rate, (thread, 4), Stream::new(1, "", 0)).next_ns()
+        };
+        assert_eq!(
+            [0, 1, 2, 3].map(first_ns),
+            [0, 1_000_000, 2_000_000, 3_000_000]
+        );
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread() {
+        let mut poisson = schedule(Arrivals::Poisson, 1000);
+        let mut counts = vec![0u64; 1000];
+        while poisson.next_ns() < 1_000_000_000_000 {
+            counts[(poisson.next_ns() / 1_000_000_000) as usize] += 1;
+            poisson.take();
+        }
+        let mean = counts.iter().sum::<u64>() as f64 / 1000.0;
+        let variance = counts
+            .iter()
+            .map(|count| (*count as f64 - mean).powi(2))
+            .sum::<f64>()
+            / 999.0;
+        // Counts of a Poisson process: variance and mean are equal.
+        assert!((mean - 1000.0).abs() < 4.0, "{mean}");
+        assert!(
+            (variance / mean - 1.0).abs() < 0.15,
+            "{variance} over {mean}"
+        );
+    }
+
+    #[test]
+    fn the_first_poisson_arrivals_are_fixed() {
+        let mut poisson = schedule(Arrivals::Poisson, 1_000_000);
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            times.push(poisson.next_ns());
+            poisson.take();
+        }
+        assert_eq!(times, FIRST_ARRIVALS_NS);
+    }
+
+    /// Computed outside of this program from the definition of the stream.
+    const FIRST_ARRIVALS_NS: [u64; 5] = [461, 712, 2090, 2675, 2852];
+
+    #[test]
+    fn what_waits_is_counted_without_a_queue() {
+        for arrivals in [Arrivals::Paced, Arrivals::Poisson] {
+            let mut schedule = schedule(arrivals, 1000);
+            let mut reference = schedule.clone();
+            let mut due = 0;
+            while reference.next_ns() <= 50_000_000 {
+                reference.take();
+                due += 1;
+            }
+            assert_eq!(schedule.backlog(50_000_000), due);
+            (0..due).for_each(|_| schedule.take());
+            assert_eq!(schedule.backlog(50_000_000), 0);
+            // Requests may be taken before their backlog is asked for.
+            schedule.take();
+            assert_eq!(schedule.backlog(50_000_000), 0);
+        }
+    }
+}

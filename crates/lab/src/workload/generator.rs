@@ -1,0 +1,286 @@
+//! Requests, one after the other, for whoever drives the time.
+//!
+//! A driver asks each thread for requests until there is none ([`Generator::next`]), carries them
+//! out, and says when one has been answered ([`Generator::completed`]). [`Generator::wake_ns`]
+//! tells when to ask again.
+
+use super::act;
+use super::arrivals::{Rate, Schedule};
+use super::offsets::{Grid, Offsets, Order};
+use super::{Arrivals, Broken, Kind, Operation, Workload};
+use repeatable::random::Stream;
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The thread that issues it, from 0.
+    pub thread: u32,
+    /// Requests of this thread before it.
+    pub index: u64,
+    /// Read or write.
+    pub kind: Kind,
+    /// First byte on the target.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub length_bytes: u32,
+    /// When it was meant to start. In a closed loop: when it was issued.
+    pub intended_ns: u64,
+    /// When it was issued.
+    pub issued_ns: u64,
+    /// Whether its latency belongs to the figures. False only for what runs beside ACT's
+    /// transactions.
+    pub is_counted: bool,
+}
+
+/// What threads of one kind do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub threads: u32,
+    pub depth: u32,
+    /// For all its threads together; `None` is a closed loop.
+    pub rate: Option<(Arrivals, Rate)>,
+    pub grid: Grid,
+    /// With region 0 of as many as there are threads, if in order.
+    pub order: Order,
+    pub read_percent: u8,
+    pub is_counted: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    depth: u32,
+    outstanding: u32,
+    issued: u64,
+    schedule: Option<Schedule>,
+    offsets: Offsets,
+    kinds: Stream,
+    read_percent: u8,
+    length_bytes: u32,
+    is_counted: bool,
+}
+
+/// See the module's prose.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    threads: Vec<Thread>,
+}
+
+impl Generator {
+    /// The requests of `workload` on a target of `span_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// When the workload breaks a rule or has no room on the target, and for ACT, whose load
+    /// depends on the multiple: see [`Generator::act`].
+    pub fn new(workload: &Workload, span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
+        workload.check()?;
+        let (Some(bs), Some(depth), Some(read_percent)) =
+            (workload.bs, workload.qd, workload.read_percent())
+        else {
+            return Err(Broken {
+                key: "op",
+                rule: "act has a load for each multiple; ask for one".to_string(),
+            });
+        };
+        let align = workload.align.unwrap_or(bs);
+        let rate = workload.demand_iops.map(|requests| {
+            let arrivals = workload.arrivals.unwrap_or(Arrivals::Paced);
+            let seconds = 1;
+            (arrivals, Rate { requests, seconds })
+        });
+        let flow = Flow {
+            threads: workload.threads,
+            depth,
+            rate,
+            grid: Grid {
+                length_bytes: bs.bytes(),
+                stride_bytes: bs.max(align).bytes(),
+                shift_bytes: align.bytes() % bs.bytes(),
+            },
+            order: order(workload),
+            read_percent,
+            is_counted: true,
+        };
+        Generator::of(&[flow], span_bytes, seed)
+    }
+
+    /// Aerospike's load at `tenths` tenths of its single rate, with `threads` threads for
+    /// transactions; two more move large blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the target has no room, or the load is none.
+    pub fn act(threads: u32, tenths: u32, span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
+        for (key, number) in [("threads", threads), ("act_x", tenths)] {
+            if number == 0 {
+                let rule = "must be above 0".to_string();
+                return Err(Broken { key, rule });
+            }
+        }
+        Generator::of(&act::flows(threads, tenths), span_bytes, seed)
+    }
+
+    fn of(flows: &[Flow], span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
+        let mut threads = Vec::new();
+        for flow in flows {
+            for part in 0..flow.threads {
+                let index = threads.len() as u64;
+                threads.push(Thread::new(flow, part, index, span_bytes, seed)?);
+            }
+        }
+        Ok(Generator { threads })
+    }
+
+    /// How many threads issue requests.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.threads.len() as u32
+    }
+
+    /// The next request of `thread` that may be issued at `now_ns`; `None` when its depth is
+    /// reached or none is due. The time must not go back.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    pub fn next(&mut self, thread: u32, now_ns: u64) -> Option<Command> {
+        self.threads[thread as usize].next(thread, now_ns)
+    }
+
+    /// A request of `thread` has been answered, well or not.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread, or none of its requests is outstanding.
+    pub fn completed(&mut self, thread: u32) {
+        let thread = &mut self.threads[thread as usize];
+        assert!(thread.outstanding > 0, "an answer without a request");
+        thread.outstanding -= 1;
+    }
+
+    /// When `thread` will have a request without an answer coming first; in the past if it has one
+    /// already. `None` when only an answer helps.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    #[must_use]
+    pub fn wake_ns(&self, thread: u32) -> Option<u64> {
+        let thread = &self.threads[thread as usize];
+        (thread.outstanding < thread.depth)
+            .then(|| thread.schedule.as_ref().map_or(0, Schedule::next_ns))
+    }
+
+    /// Requests outstanding, of all threads.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.threads
+            .iter()
+            .map(|thread| u64::from(thread.outstanding))
+            .sum()
+    }
+
+    /// Requests that were meant to start by `now_ns` and have not been issued. None in a closed
+    /// loop.
+    pub fn backlog(&mut self, now_ns: u64) -> u64 {
+        let schedules = self
+            .threads
+            .iter_mut()
+            .filter_map(|thread| thread.schedule.as_mut());
+        schedules.map(|schedule| schedule.backlog(now_ns)).sum()
+    }
+}
+
+/// In which order a workload's threads visit the target.
+fn order(workload: &Workload) -> Order {
+    match workload.op {
+        Operation::Read | Operation::Write | Operation::SeqMix => Order::InOrder {
+            part: 0,
+            parts: workload.threads,
+        },
+        Operation::RandRead | Operation::RandWrite | Operation::RandMix | Operation::Act => {
+            match (workload.hot_access_pct, workload.hot_span_pct) {
+                (Some(access_percent), Some(span_percent)) => Order::Hot {
+                    access_percent,
+                    span_percent,
+                },
+                _ => Order::Random,
+            }
+        }
+    }
+}
+
+impl Thread {
+    /// The `part`-th thread of `flow`, and the `index`-th of all.
+    fn new(
+        flow: &Flow,
+        part: u32,
+        index: u64,
+        span_bytes: u64,
+        seed: u64,
+    ) -> Result<Thread, Broken> {
+        let order = match flow.order {
+            Order::InOrder { parts, .. } => Order::InOrder { part, parts },
+            other => other,
+        };
+        let share = u64::from(flow.threads);
+        let schedule = flow.rate.map(|(arrivals, rate)| {
+            let own = Rate {
+                requests: rate.requests,
+                seconds: rate.seconds * share,
+            };
+            let gaps = Stream::new(seed, "arrivals", index);
+            Schedule::new(arrivals, own, (u64::from(part), share), gaps)
+        });
+        let stream = Stream::new(seed, "offsets", index);
+        Ok(Thread {
+            depth: flow.depth,
+            outstanding: 0,
+            issued: 0,
+            schedule,
+            offsets: Offsets::new(flow.grid, order, span_bytes, stream)?,
+            kinds: Stream::new(seed, "kinds", index),
+            read_percent: flow.read_percent,
+            length_bytes: flow.grid.length_bytes,
+            is_counted: flow.is_counted,
+        })
+    }
+
+    fn next(&mut self, thread: u32, now_ns: u64) -> Option<Command> {
+        if self.outstanding == self.depth {
+            return None;
+        }
+        let intended_ns = match &mut self.schedule {
+            None => now_ns,
+            Some(schedule) => {
+                let intended_ns = schedule.next_ns();
+                if intended_ns > now_ns {
+                    return None;
+                }
+                schedule.take();
+                intended_ns
+            }
+        };
+        let kind = if self.kinds.chance(u64::from(self.read_percent), 100) {
+            Kind::Read
+        } else {
+            Kind::Write
+        };
+        let command = Command {
+            thread,
+            index: self.issued,
+            kind,
+            offset_bytes: self.offsets.draw(),
+            length_bytes: self.length_bytes,
+            intended_ns,
+            issued_ns: now_ns,
+            is_counted: self.is_counted,
+        };
+        self.issued += 1;
+        self.outstanding += 1;
+        Some(command)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What came of a workload: rates, latencies, and whether a demand was met.
+//!
+//! What counts are answers within the window. The two latencies are kept apart: from submission,
+//! and from the intended start. A generator that waits for a slow target before it asks again
+//! measures only the first, and so leaves out what its users would have waited.
+
+use super::generator::Command;
+use super::{Operation, Workload};
+use crate::statistics::batch_means::BatchMeans;
+use crate::statistics::histogram::BatchedLatencies;
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
+/// A demand is met when so many percent of it have been answered.
+const DEMAND_MET_PERCENT: u128 = 99;
+
+/// Answers of one run.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    start_ns: u64,
+    demand_iops: Option<u64>,
+    /// Requests may start later than intended; in a closed loop both are one.
+    is_open: bool,
+    requests: u64,
+    bytes: u64,
+    service: BatchedLatencies,
+    response: BatchedLatencies,
+    service_means: BatchMeans,
+    /// Answers of each second of the window.
+    by_second: Vec<u64>,
+}
+
+/// What one run says.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Length of the window.
+    pub window_ns: u64,
+    /// Requests answered in the window.
+    pub requests: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// From submission to completion.
+    pub service: BatchedLatencies,
+    /// From the intended start to completion. In a closed loop the same as `service`.
+    pub response: BatchedLatencies,
+    /// Service latency as batch means, in nanoseconds.
+    pub service_means: BatchMeans,
+    /// Requests meant to start before the window's end and not yet issued then.
+    pub backlog: u64,
+    /// Whether at least 99 % of the demand were answered; `None` in a closed loop.
+    pub demand_met: Option<bool>,
+    /// Whole seconds before the first one that answered less than 99 % of the demand; all whole
+    /// seconds if none did. `None` in a closed loop.
+    pub seconds_held: Option<u64>,
+}
+
+impl Meter {
+    /// Counts from `start_ns`; the workload's `skip_seconds` lie before that.
+    #[must_use]
+    pub fn new(workload: &Workload, start_ns: u64) -> Meter {
+        Meter {
+            start_ns,
+            demand_iops: workload.demand_iops,
+            is_open: workload.demand_iops.is_some() || workload.op == Operation::Act,
+            requests: 0,
+            bytes: 0,
+            service: BatchedLatencies::default(),
+            response: BatchedLatencies::default(),
+            service_means: BatchMeans::default(),
+            by_second: Vec::new(),
+        }
+    }
+
+    /// `command` was answered at `now_ns`. The time must not go back.
+    ///
+    /// # Panics
+    ///
+    /// If it was answered before it was issued.
+    pub fn completed(&mut self, command: &Command, now_ns: u64) {
+        assert!(now_ns >= command.issued_ns, "an answer before its request");
+        let Some(since_ns) = now_ns.checked_sub(self.start_ns) else {
+            return;
+        };
+        if !command.is_counted {
+            return;
+        }
+        self.requests += 1;
+        self.bytes += u64::from(command.length_bytes);
+        self.service.record(now_ns - command.issued_ns);
+        if self.is_open {
+            self.response.record(now_ns - command.intended_ns);
+        }
+        self.service_means.push((now_ns - command.issued_ns) as f64);
+        if self.demand_iops.is_some() {
+            let second = (since_ns / SECOND_NS) as usize;
+            if self.by_second.len() <= second {
+                self.by_second.resize(second + 1, 0);
+            }
+            self.by_second[second] += 1;
+        }
+    }
+
+    /// Ends the window at `end_ns`, with `backlog` requests overdue.
+    #[must_use]
+    pub fn finish(self, end_ns: u64, backlog: u64) -> Figures {
+        let window_ns = end_ns.saturating_sub(self.start_ns);
+        let demand = self.demand_iops;
+        Figures {
+            window_ns,
+            requests: self.requests,
+            bytes: self.bytes,
+            backlog,
+            demand_met: demand.map(|iops| is_met(self.requests, iops, window_ns)),
+            seconds_held: demand.map(|iops| {
+                let held = (0..window_ns / SECOND_NS)
+                    .take_while(|second| {
+                        let answered = self.by_second.get(*second as usize).copied();
+                        is_met(answered.unwrap_or(0), iops, SECOND_NS)
+                    })
+                    .count();
+                held as u64
+            }),
+            response: if self.is_open {
+                self.response
+            } else {
+                self.service.clone()
+            },
+            service: self.service,
+            service_means: self.service_means,
+        }
+    }
+}
+
+/// Whether `requests` in `window_ns` are at least 99 % of `demand_iops`, in whole numbers.
+fn is_met(requests: u64, demand_iops: u64, window_ns: u64) -> bool {
+    u128::from(requests) * u128::from(SECOND_NS) * 100
+        >= u128::from(demand_iops) * u128::from(window_ns) * DEMAND_MET_PERCENT
+}
+
+impl Figures {
+    /// Requests per second; 0 for an empty window.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        self.per_second(self.requests)
+    }
+
+    /// Payload per second.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        self.per_second(self.bytes)
+    }
+
+    /// Requests that were outstanding on average, by Little's law: throughput times mean latency.
+    /// In a closed loop it must be the depth; a queue depth that is only a ceiling says nothing by
+    /// itself.
+    #[must_use]
+    pub fn effective_depth(&self) -> f64 {
+        self.iops() * self.service.merged().mean_ns().unwrap_or(0.0) / SECOND_NS as f64
+    }
+
+    fn per_second(&self, number: u64) -> f64 {
+        if self.window_ns == 0 {
+            return 0.0;
+        }
+        number as f64 * SECOND_NS as f64 / self.window_ns as f64
+    }
+}

@@ -1,0 +1,102 @@
+use super::*;
+
+/// A workload from its TOML, in which ' stands for quotes.
+pub(super) fn workload(text: &str) -> Workload {
+    let workload: Workload = toml::from_str(text).expect("the form is right");
+    workload.check().expect("the rules are kept");
+    workload
+}
+
+#[test]
+fn the_claims_form_is_read_and_written_back() {
+    let text =
+        "op = 'randread'\nbs = '4k'\nthreads = 8\nqd = 64\napi = 'async'\ncompletion = 'interrupt'";
+    let parsed = workload(text);
+    assert_eq!(parsed.total_depth(), 512);
+    assert_eq!(parsed.read_percent(), Some(100));
+    let json = serde_json::to_string(&parsed).expect("it can be written");
+    assert_eq!(
+        json,
+        r#"{"op":"randread","bs":"4k","threads":8,"qd":64,"api":"async","completion":"interrupt"}"#
+    );
+    assert_eq!(
+        serde_json::from_str::<Workload>(&json).expect("and read"),
+        parsed
+    );
+    workload("op = 'act'\nthreads = 64");
+}
+
+#[test]
+fn each_rule_names_its_key() {
+    for (text, key, rule) in [
+        ("op = 'read'\nthreads = 1\nqd = 1", "bs", "is missing"),
+        ("op = 'read'\nbs = '4k'\nthreads = 1", "qd", "is missing"),
+        ("op = 'act'\nthreads = 1\nqd = 1", "qd", "act"),
+        (
+            "op = 'act'\nthreads = 1\ndemand_iops = 1",
+            "demand_iops",
+            "act",
+        ),
+        (
+            "op = 'randmix'\nbs = '4k'\nthreads = 1\nqd = 1",
+            "read_pct",
+            "is missing",
+        ),
+        (
+            "op = 'read'\nread_pct = 5\nbs = '4k'\nthreads = 1\nqd = 1",
+            "read_pct",
+            "randmix",
+        ),
+        (
+            "op = 'seqmix'\nread_pct = 101\nbs = '4k'\nthreads = 1\nqd = 1",
+            "read_pct",
+            "101",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 0\nqd = 1",
+            "threads",
+            "from 1 to 4096, is 0",
+        ),
+        ("op = 'read'\nbs = '4k'\nthreads = 1\nqd = 0", "qd", "is 0"),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_iops = 0",
+            "demand_iops",
+            "is 0",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\narrivals = 'paced'",
+            "arrivals",
+            "demand_iops",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 2\napi = 'sync'",
+            "qd",
+            "must be 1",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\nseconds = 0",
+            "seconds",
+            "is 0",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\nalign = '1536'",
+            "align",
+            "divide bs (4k)",
+        ),
+        (
+            "op = 'randread'\nbs = '4k'\nthreads = 1\nqd = 1\nhot_span_pct = 5",
+            "hot_access_pct",
+            "is missing",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\nhot_span_pct = 5\nhot_access_pct = 90",
+            "hot_access_pct",
+            "random",
+        ),
+    ] {
+        let parsed: Workload = toml::from_str(text).expect("the form is right");
+        let broken = parsed.check().expect_err(text);
+        assert_eq!(broken.key, key, "{text}");
+        assert!(broken.rule.contains(rule), "{text}: {}", broken.rule);
+    }
+}

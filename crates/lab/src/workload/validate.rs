@@ -1,0 +1,126 @@
+//! The rules of a workload that a list of keys cannot say.
+
+use super::{Api, Broken, Operation, Workload};
+
+/// Most threads, and most outstanding requests per thread: what one machine can hold.
+const THREADS_MAX: u32 = 4096;
+const DEPTH_MAX: u32 = 65_536;
+/// Most requests per second that can be demanded: several times what any array of today answers.
+const DEMAND_MAX_IOPS: u64 = 100_000_000;
+/// Longest window: a month.
+const SECONDS_MAX: u32 = 31 * 24 * 3600;
+
+fn broken(key: &'static str, rule: impl Into<String>) -> Result<(), Broken> {
+    let rule = rule.into();
+    Err(Broken { key, rule })
+}
+
+pub(super) fn check(workload: &Workload) -> Result<(), Broken> {
+    belonging(workload)?;
+    ranges(workload)?;
+    if let (Some(bs), Some(align)) = (workload.bs, workload.align)
+        && bs.bytes() % align.bytes() != 0
+        && align.bytes() % bs.bytes() != 0
+    {
+        return broken(
+            "align",
+            format!("must divide bs ({bs}) or be a multiple of it, is {align}"),
+        );
+    }
+    if workload.api == Some(Api::Sync) && workload.qd.unwrap_or(1) > 1 {
+        return broken(
+            "qd",
+            "must be 1 with api = \"sync\", where a thread waits for each request",
+        );
+    }
+    Ok(())
+}
+
+/// Which keys go with which `op`, and which with each other.
+fn belonging(workload: &Workload) -> Result<(), Broken> {
+    let is_act = workload.op == Operation::Act;
+    let is_mix = matches!(workload.op, Operation::RandMix | Operation::SeqMix);
+    let is_random = matches!(
+        workload.op,
+        Operation::RandRead | Operation::RandWrite | Operation::RandMix
+    );
+    for (key, is_there) in [("bs", workload.bs.is_some()), ("qd", workload.qd.is_some())] {
+        if is_act && is_there {
+            return broken(
+                key,
+                "does not go with op = \"act\", which fixes its own requests",
+            );
+        }
+        if !is_act && !is_there {
+            return broken(key, "is missing");
+        }
+    }
+    for (key, is_there) in [
+        ("align", workload.align.is_some()),
+        ("demand_iops", workload.demand_iops.is_some()),
+        ("arrivals", workload.arrivals.is_some()),
+    ] {
+        if is_act && is_there {
+            return broken(
+                key,
+                "does not go with op = \"act\", which fixes its own requests",
+            );
+        }
+    }
+    match (is_mix, workload.read_pct.is_some()) {
+        (true, false) => return broken("read_pct", "is missing: a mix needs its share of reads"),
+        (false, true) => return broken("read_pct", "goes with randmix and seqmix only"),
+        _ => {}
+    }
+    if workload.arrivals.is_some() && workload.demand_iops.is_none() {
+        return broken("arrivals", "goes with demand_iops only");
+    }
+    match (workload.hot_access_pct, workload.hot_span_pct) {
+        (None, None) => Ok(()),
+        (Some(_), Some(_)) if is_random => Ok(()),
+        (Some(_), Some(_)) => broken("hot_access_pct", "goes with random offsets only"),
+        (Some(_), None) => broken("hot_span_pct", "is missing: it goes with hot_access_pct"),
+        (None, Some(_)) => broken("hot_access_pct", "is missing: it goes with hot_span_pct"),
+    }
+}
+
+fn ranges(workload: &Workload) -> Result<(), Broken> {
+    let numbers = [
+        (
+            "threads",
+            Some(u64::from(workload.threads)),
+            u64::from(THREADS_MAX),
+        ),
+        ("qd", workload.qd.map(u64::from), u64::from(DEPTH_MAX)),
+        ("demand_iops", workload.demand_iops, DEMAND_MAX_IOPS),
+        (
+            "hot_access_pct",
+            workload.hot_access_pct.map(u64::from),
+            100,
+        ),
+        ("hot_span_pct", workload.hot_span_pct.map(u64::from), 100),
+        (
+            "skip_seconds",
+            workload.skip_seconds.map(u64::from),
+            u64::from(SECONDS_MAX),
+        ),
+        (
+            "seconds",
+            workload.seconds.map(u64::from),
+            u64::from(SECONDS_MAX),
+        ),
+    ];
+    for (key, value, most) in numbers {
+        if let Some(value) = value
+            && !(1..=most).contains(&value)
+        {
+            return broken(key, format!("must be from 1 to {most}, is {value}"));
+        }
+    }
+    match workload.read_pct {
+        Some(percent) if percent > 100 => {
+            broken("read_pct", format!("must be from 0 to 100, is {percent}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,355 @@
+//! What happens behind an acknowledged write: buffer, programs, garbage collection, clean pool.
+//!
+//! A write is acknowledged when it lies in the power-safe **buffer**. The buffer is emptied into flash at
+//! the program bandwidth of all units together. Overwriting at random leaves holes that garbage collection
+//! has to close: each byte from the host then costs `amplification` bytes of programs in the long run. The
+//! **clean pool** is counted in host bytes that can be programmed before anything has to be collected.
+//!
+//! Three regimes, none of which is simulated in: a drive starts in the state that it is put into.
+//!
+//! | regime | programs | garbage collection |
+//! |---|---|---|
+//! | background: the pool holds something | as they come | with the time that programs leave, until the pool is full |
+//! | collecting: the pool was emptied | none, the buffer fills and writes wait | all the time, until an episode's worth is clean |
+//! | serving: an episode's worth is clean | as they come | none, until that is used up |
+//!
+//! So a demand above the steady rate is held while the pool lasts, and then falls to
+//! `program bandwidth / amplification`. Collecting and serving alternate with a period of `amplification`
+//! times the time to program an episode, and what the host leaves unused while being served is lost: few
+//! outstanding writes do not reach the steady rate, many do. After a whole episode without a write the
+//! drive is back in the background regime.
+//!
+//! Everything is piecewise constant, so that time is passed from event to event. Amounts are integers in
+//! units of 2^-20 bytes.
+
+/// Binary places of an amount in bytes.
+const FRACTION: u32 = 20;
+/// Binary places of shares.
+const SHARE: u32 = 48;
+/// A share of 1.
+const WHOLE: u64 = 1 << SHARE;
+/// Of eight parts of time, those that reads may take from programs: suspended programs have to go on.
+/// A prior: firmware bounds the number of suspensions of a program, but nobody publishes the bound.
+const READS_OF_EIGHT: u64 = 7;
+
+/// What distinguishes the write path of one drive.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainSettings {
+    /// Bytes that are acknowledged before they are in flash.
+    pub buffer_bytes: u64,
+    /// Bytes per second of programs on all units.
+    pub program_bytes_per_s: u64,
+    /// Programmed bytes per host byte when the drive has been overwritten at random, in thousandths.
+    pub amplification_per_mille: u64,
+    /// The clean pool when it is full, in host bytes.
+    pub pool_bytes: u64,
+    /// Host bytes of one episode of garbage collection.
+    pub episode_bytes: u64,
+    /// One program: how long a busy unit stays busy.
+    pub program_ns: u64,
+    /// What the host can address.
+    pub capacity_bytes: u64,
+    /// Most bytes per second that the host may write: of a worn drive.
+    pub host_bytes_per_s_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Regime {
+    Background,
+    Collecting,
+    Serving,
+}
+
+/// What flash is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Nothing,
+    Programs,
+    Collects,
+}
+
+/// The write path of a drive.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    settings: DrainSettings,
+    clock_ns: u64,
+    last_write_ns: u64,
+    regime: Regime,
+    fill: u64,
+    pool: u64,
+    /// How much of the capacity lies scattered: of [`WHOLE`].
+    disorder: u64,
+    /// Amounts per nanosecond.
+    program_per_ns: u64,
+    host_per_ns: u64,
+    collect_per_ns: u64,
+    /// Time that reads have taken from programs and that has not been made up for.
+    taken_ns: u64,
+    /// Recent share of time in which units were programming: of [`WHOLE`].
+    busy_share: u64,
+    programmed: u128,
+}
+
+impl Drain {
+    /// An empty buffer over a full pool; `disordered` says whether the drive has been overwritten at random.
+    #[must_use]
+    pub fn new(settings: DrainSettings, disordered: bool) -> Drain {
+        let per_ns = |bytes_per_s: u64| {
+            let amount = (u128::from(bytes_per_s) << FRACTION) / 1_000_000_000;
+            u64::try_from(amount).unwrap_or(u64::MAX >> 24).max(1)
+        };
+        let program_per_ns = per_ns(settings.program_bytes_per_s);
+        let host_max = settings.host_bytes_per_s_max.map_or(u64::MAX, per_ns);
+        let mut drain = Drain {
+            settings,
+            clock_ns: 0,
+            last_write_ns: 0,
+            regime: Regime::Background,
+            fill: 0,
+            pool: settings.pool_bytes << FRACTION,
+            disorder: if disordered { WHOLE } else { 0 },
+            program_per_ns,
+            host_per_ns: program_per_ns.min(host_max),
+            collect_per_ns: 0,
+            taken_ns: 0,
+            busy_share: 0,
+            programmed: 0,
+        };
+        drain.price_collection();
+        drain
+    }
+
+    /// Empties the clean pool: what a load above the steady rate comes to, without the time that takes.
+    pub fn spend_pool(&mut self) {
+        self.pool = 0;
+        self.change_regime();
+    }
+
+    /// Takes a write that arrives at `ready_ns`, and says when it lies in the buffer.
+    ///
+    /// `media_bytes` are what it will cost in flash before amplification, at most the buffer;
+    /// `in_order` says that it goes on where another write ended.
+    pub fn admit(&mut self, ready_ns: u64, media_bytes: u64, in_order: bool) -> u64 {
+        self.pass(ready_ns);
+        let capacity = self.settings.buffer_bytes << FRACTION;
+        let need = (media_bytes << FRACTION).min(capacity);
+        while self.fill + need > capacity {
+            let excess = self.fill + need - capacity;
+            self.work_towards(excess);
+        }
+        self.fill += need;
+        self.disturb(media_bytes, in_order);
+        self.last_write_ns = self.clock_ns.max(ready_ns);
+        self.last_write_ns
+    }
+
+    /// Lets time pass until `until_ns`, unless it has.
+    pub fn pass(&mut self, until_ns: u64) {
+        while self.clock_ns < until_ns {
+            let left_ns = until_ns - self.clock_ns;
+            let activity = self.activity();
+            if activity == Activity::Nothing {
+                self.rest(left_ns);
+                continue;
+            }
+            let paused_ns = self.taken_ns.min(left_ns / 8 * READS_OF_EIGHT);
+            self.pause(paused_ns);
+            let step_ns = (left_ns - paused_ns).min(self.next_event_ns(activity));
+            self.step(activity, step_ns);
+        }
+    }
+
+    /// Notes that reads kept the units from programming for so long, all units taken together.
+    pub fn take(&mut self, units_ns: u64) {
+        self.taken_ns = (self.taken_ns + units_ns).min(self.settings.program_ns);
+    }
+
+    /// The share of time in which a unit was programming of late, of 2^48: the probability that a read
+    /// meets a program.
+    pub fn busy_share(&mut self, now_ns: u64) -> u64 {
+        self.pass(now_ns);
+        self.busy_share
+    }
+
+    /// Bytes programmed so far, for the host and for garbage collection.
+    #[must_use]
+    pub fn programmed_bytes(&self) -> u64 {
+        u64::try_from(self.programmed >> FRACTION).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that are acknowledged but not yet in flash.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> u64 {
+        self.fill >> FRACTION
+    }
+
+    /// Host bytes that can be written before anything has to be collected.
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
+        self.pool >> FRACTION
+    }
+
+    fn activity(&self) -> Activity {
+        match self.regime {
+            Regime::Collecting => Activity::Collects,
+            _ if self.fill > 0 => Activity::Programs,
+            Regime::Background if self.needs_collection() => Activity::Collects,
+            _ => Activity::Nothing,
+        }
+    }
+
+    fn amplifies(&self) -> bool {
+        self.collect_per_ns > 0
+    }
+
+    fn needs_collection(&self) -> bool {
+        self.amplifies() && self.pool < self.settings.pool_bytes << FRACTION
+    }
+
+    /// Steps once while a write waits for so much space.
+    fn work_towards(&mut self, excess: u64) {
+        let activity = self.activity();
+        let mut step_ns = self.next_event_ns(activity);
+        if activity == Activity::Programs {
+            step_ns = step_ns.min(excess.div_ceil(self.host_per_ns));
+        }
+        self.pause(self.taken_ns.min(step_ns * READS_OF_EIGHT));
+        self.step(activity, step_ns);
+    }
+
+    /// How long this activity can go on as it is; at least 1 ns.
+    fn next_event_ns(&self, activity: Activity) -> u64 {
+        match activity {
+            Activity::Nothing => u64::MAX,
+            Activity::Programs => {
+                let until_empty = self.fill.div_ceil(self.host_per_ns);
+                if self.amplifies() {
+                    until_empty.min(self.pool.div_ceil(self.host_per_ns).max(1))
+                } else {
+                    until_empty
+                }
+            }
+            Activity::Collects => {
+                let missing = self.collection_target().saturating_sub(self.pool);
+                missing.div_ceil(self.collect_per_ns.max(1)).max(1)
+            }
+        }
+    }
+
+    /// Where collection ends in this regime.
+    fn collection_target(&self) -> u64 {
+        let full = self.settings.pool_bytes << FRACTION;
+        match self.regime {
+            Regime::Collecting => (self.settings.episode_bytes << FRACTION).min(full),
+            _ => full,
+        }
+    }
+
+    fn step(&mut self, activity: Activity, step_ns: u64) {
+        if activity == Activity::Programs {
+            let amount = self.fill.min(self.host_per_ns.saturating_mul(step_ns));
+            self.fill -= amount;
+            self.programmed += u128::from(amount);
+            if self.amplifies() {
+                self.pool = self.pool.saturating_sub(amount);
+            }
+        } else {
+            let target = self.collection_target();
+            let amount = self.collect_per_ns.saturating_mul(step_ns);
+            self.pool = self.pool.saturating_add(amount).min(target.max(self.pool));
+            self.programmed += u128::from(self.program_per_ns) * u128::from(step_ns);
+        }
+        self.clock_ns += step_ns;
+        self.note_busy(step_ns);
+        self.change_regime();
+    }
+
+    fn change_regime(&mut self) {
+        self.regime = match self.regime {
+            Regime::Background | Regime::Serving if self.pool == 0 && self.amplifies() => {
+                Regime::Collecting
+            }
+            Regime::Collecting if self.pool >= self.collection_target() => {
+                // A whole episode without a write: the drive is left alone.
+                if self.fill > 0 {
+                    Regime::Serving
+                } else {
+                    Regime::Background
+                }
+            }
+            same => same,
+        };
+    }
+
+    /// Nothing to do: time passes until then, or until the drive has been left alone for long enough to
+    /// collect what it has served.
+    fn rest(&mut self, left_ns: u64) {
+        self.taken_ns = 0;
+        let mut step_ns = left_ns;
+        if self.regime == Regime::Serving {
+            let idle_at_ns = self.last_write_ns + self.settings.program_ns;
+            if idle_at_ns <= self.clock_ns {
+                self.regime = Regime::Collecting;
+                return;
+            }
+            step_ns = step_ns.min(idle_at_ns - self.clock_ns);
+        }
+        self.clock_ns += step_ns;
+        if self.busy_share > 0 {
+            let constant_ns = self.settings.program_ns;
+            let kept = u128::from(self.busy_share) * u128::from(constant_ns);
+            self.busy_share = (kept / u128::from(constant_ns.saturating_add(step_ns))) as u64;
+        }
+    }
+
+    /// Programs stand still for reads.
+    fn pause(&mut self, paused_ns: u64) {
+        self.taken_ns -= paused_ns;
+        self.clock_ns += paused_ns;
+        self.note_busy(paused_ns);
+    }
+
+    /// Moves the recent share towards 1, with the time constant of a program.
+    fn note_busy(&mut self, step_ns: u64) {
+        if step_ns == 0 || self.busy_share == WHOLE {
+            return;
+        }
+        let rest = u128::from(WHOLE - self.busy_share) * u128::from(step_ns);
+        let moved = rest / u128::from(self.settings.program_ns.saturating_add(step_ns));
+        self.busy_share += moved as u64;
+    }
+
+    /// What a write does to the order of the data: one capacity of random writes scatters all of it, one
+    /// of writes in order puts it back.
+    fn disturb(&mut self, media_bytes: u64, in_order: bool) {
+        if (self.disorder == WHOLE && !in_order) || (self.disorder == 0 && in_order) {
+            return;
+        }
+        let share =
+            (u128::from(media_bytes) << SHARE) / u128::from(self.settings.capacity_bytes.max(1));
+        let share = share as u64;
+        self.disorder = if in_order {
+            self.disorder.saturating_sub(share)
+        } else {
+            (self.disorder + share).min(WHOLE)
+        };
+        self.price_collection();
+    }
+
+    /// Clean host bytes per nanosecond of collection: program bandwidth over what a host byte costs beyond
+    /// itself, which is in proportion to the disorder.
+    fn price_collection(&mut self) {
+        let extra = self.settings.amplification_per_mille.saturating_sub(1000);
+        let extra_share = u128::from(extra) * u128::from(self.disorder);
+        let per_ns = (u128::from(self.program_per_ns) * 1000) << SHARE;
+        self.collect_per_ns = per_ns
+            .checked_div(extra_share)
+            .map_or(0, |rate| u64::try_from(rate).unwrap_or(u64::MAX).max(1));
+        if !self.amplifies() {
+            self.regime = Regime::Background;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

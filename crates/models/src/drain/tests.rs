@@ -1,0 +1,193 @@
+use super::*;
+
+fn settings() -> DrainSettings {
+    DrainSettings {
+        buffer_bytes: 1 << 20,
+        program_bytes_per_s: 2_000_000_000,
+        amplification_per_mille: 5000,
+        pool_bytes: 500_000_000,
+        episode_bytes: 4 << 20,
+        program_ns: 1_000_000,
+        capacity_bytes: 2_000_000_000_000,
+        host_bytes_per_s_max: None,
+    }
+}
+
+/// Writes of 4 KiB at an even distance for so long; how late each lies in the buffer.
+fn delays_ns(drain: &mut Drain, gap_ns: u64, until_ns: u64) -> Vec<u64> {
+    let count = until_ns / gap_ns;
+    (0..count)
+        .map(|number| drain.admit(number * gap_ns, 4096, false) - number * gap_ns)
+        .collect()
+}
+
+#[test]
+fn a_burst_is_taken_at_once_until_the_buffer_is_full() {
+    // 4.096 bytes come and 2 go each nanosecond: 1 MiB is full after 500 us.
+    let mut drain = Drain::new(settings(), false);
+    let delays = delays_ns(&mut drain, 1000, 2_000_000);
+    let first = delays
+        .iter()
+        .position(|&delay| delay > 0)
+        .expect("it fills up");
+    assert!((498..=502).contains(&first), "{first}");
+    // From then on each write waits for the program of as much: 2048 ns instead of 1000.
+    let grown = delays[1900] - delays[900];
+    assert!((1_047_000..=1_049_000).contains(&grown), "{grown}");
+    // In order, nothing is collected: what was programmed is what was written, less what is buffered.
+    assert_eq!(
+        drain.programmed_bytes() + drain.buffered_bytes(),
+        2000 * 4096
+    );
+}
+
+#[test]
+fn a_demand_above_the_steady_rate_is_held_while_the_pool_lasts() {
+    // Steady: 2000 / 5 = 400 MB/s. At 500 MB/s, collection gets 1500 and makes 375 clean, so that the pool
+    // loses 125 MB/s: 500 MB last for 4 s.
+    let mut drain = Drain::new(settings(), true);
+    let gap_ns = 8192;
+    let delays = delays_ns(&mut drain, gap_ns, 8_000_000_000);
+    let first = delays
+        .iter()
+        .position(|&delay| delay > 1_000_000)
+        .expect("it runs out");
+    let held_s = first as f64 * gap_ns as f64 / 1e9;
+    assert!((3.99..4.02).contains(&held_s), "{held_s}");
+    // Afterwards the steady rate: of 4 s, one fifth is missing at the end.
+    let late_s = *delays.last().expect("there are writes") as f64 / 1e9;
+    assert!((0.99..1.02).contains(&late_s), "{late_s}");
+}
+
+#[test]
+fn programs_are_what_the_host_wrote_times_amplification() {
+    for gap_ns in [5000, 12_000, 40_000] {
+        let mut drain = Drain::new(settings(), true);
+        let end_ns = delays_ns(&mut drain, gap_ns, 3_000_000_000).len() as u64 * gap_ns;
+        drain.pass(end_ns + 5_000_000_000);
+        // Left alone, the pool is full again: every written byte has been paid for.
+        assert_eq!(drain.buffered_bytes(), 0);
+        assert_eq!(drain.pool_bytes(), 500_000_000);
+        let written = 3_000_000_000 / gap_ns * 4096;
+        let ratio = drain.programmed_bytes() as f64 / written as f64;
+        assert!((4.999..5.001).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn few_outstanding_writes_waste_time_between_episodes() {
+    // A host that never has more than four writes under way, 20 us each, gets less than the steady rate.
+    let mut drain = Drain::new(settings(), true);
+    let mut done_ns = [0_u64; 4];
+    let mut written = 0_u64;
+    let mut until = |drain: &mut Drain, depth: usize, end_ns: u64| {
+        let before = written;
+        loop {
+            let slot = (0..depth)
+                .min_by_key(|&slot| done_ns[slot])
+                .expect("there are slots");
+            if done_ns[slot] >= end_ns {
+                return written - before;
+            }
+            done_ns[slot] = drain.admit(done_ns[slot] + 20_000, 4096, false);
+            written += 4096;
+        }
+    };
+    until(&mut drain, 4, 10_000_000_000);
+    let few_bytes_per_s = until(&mut drain, 4, 15_000_000_000) / 5;
+    assert!(
+        (250_000_000..380_000_000).contains(&few_bytes_per_s),
+        "{few_bytes_per_s}"
+    );
+}
+
+#[test]
+fn after_a_pause_the_pool_serves_again() {
+    let mut drain = Drain::new(settings(), true);
+    delays_ns(&mut drain, 4096, 3_000_000_000);
+    assert_ne!(drain.regime, Regime::Background);
+    drain.pass(drain.clock_ns + 2_000_000_000);
+    assert_eq!(drain.regime, Regime::Background);
+    assert_eq!(drain.pool_bytes(), 500_000_000);
+}
+
+#[test]
+fn reads_take_time_from_programs() {
+    let rate_with_reads = |taken_per_write_ns| {
+        let mut drain = Drain::new(settings(), false);
+        let mut at_ns = 0;
+        for _ in 0..100_000 {
+            drain.take(taken_per_write_ns);
+            at_ns = drain.admit(at_ns, 4096, false);
+        }
+        at_ns
+    };
+    // 2048 ns of programs for a write, and 1024 ns of reads.
+    let (alone_ns, shared_ns) = (rate_with_reads(0), rate_with_reads(1024));
+    let ratio = shared_ns as f64 / alone_ns as f64;
+    assert!((1.49..1.51).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_worn_drive_takes_what_it_may() {
+    let mut drain = Drain::new(
+        DrainSettings {
+            host_bytes_per_s_max: Some(30_000_000),
+            ..settings()
+        },
+        true,
+    );
+    let delays = delays_ns(&mut drain, 10_000, 1_000_000_000);
+    let end_ns = 1_000_000_000 + delays.last().expect("there are writes");
+    let rate = (100_000.0 * 4096.0 - 1_048_576.0) / end_ns as f64;
+    assert!((0.0299..0.0301).contains(&rate), "{rate}");
+}
+
+#[test]
+fn one_capacity_of_random_writes_scatters_a_filled_drive() {
+    let small = DrainSettings {
+        capacity_bytes: 1_000_000_000,
+        pool_bytes: 10_000_000,
+        ..settings()
+    };
+    let mut drain = Drain::new(small, false);
+    let mut at_ns = 0;
+    let mut seconds = Vec::new();
+    for _ in 0..5 {
+        let start_ns = at_ns;
+        for _ in 0..122_070 {
+            at_ns = drain.admit(at_ns, 4096, false);
+        }
+        seconds.push(at_ns - start_ns);
+    }
+    // Half a capacity each. Disorder rises from 0 to a half: 2 programs a byte on average; to 1: 4; then 5.
+    for (taken_ns, programs) in seconds.iter().zip([2.0, 4.0, 5.0, 5.0, 5.0]) {
+        let ratio = *taken_ns as f64 / (250e6 * programs);
+        assert!((0.97..1.03).contains(&ratio), "{seconds:?}");
+    }
+}
+
+#[test]
+fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
+    // Writes without a pause for as long as the pool lasts, and from a spent pool: the rates after that are alike.
+    let programmed = |spent: bool, from_ns: u64| {
+        let mut drain = Drain::new(settings(), true);
+        if spent {
+            drain.spend_pool();
+            assert_eq!(drain.pool_bytes(), 0);
+        }
+        let (mut now_ns, mut count) = (0, 0_u64);
+        while now_ns < from_ns + 1_000_000_000 {
+            now_ns = drain.admit(now_ns, 4096, false).max(now_ns);
+            count += u64::from(now_ns >= from_ns);
+        }
+        count
+    };
+    let (slow, at_once) = (
+        programmed(false, 3_000_000_000),
+        programmed(true, 100_000_000),
+    );
+    // 400 MB/s of 4 KiB, within an episode.
+    assert!((96_000..=99_500).contains(&slow), "{slow}");
+    assert!(slow.abs_diff(at_once) <= 1100, "{slow} {at_once}");
+}

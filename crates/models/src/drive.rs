@@ -1,0 +1,434 @@
+//! One drive: commands in, completion times out.
+//!
+//! [`Drive::submit`] takes a command with the time at which the drive sees it and says at once when it will
+//! be done. What is promised is not taken back: a later command can delay what has not been promised yet
+//! (programs, collection), not what has.
+
+use crate::calendar::Calendar;
+use crate::drain::{Drain, DrainSettings};
+use crate::port::{OwnPort, Port, Way};
+use crate::profile::Profile;
+use crate::read_ahead::ReadAhead;
+use crate::server::{Pace, Server};
+use crate::stalls::Stalls;
+use crate::units::{MAP_UNIT_BYTES, Piece, Placement, Units};
+use alloc::boxed::Box;
+use repeatable::random::{Stream, mix};
+
+/// What a drive has behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Never written: what has not been written since is not mapped.
+    Fresh,
+    /// Written once from one end to the other.
+    Filled,
+    /// Filled, then overwritten at random until nothing changes any more.
+    Steady,
+    /// Steady, and past the rated endurance: writes are limited.
+    Worn,
+}
+
+/// What a command wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Data to the host.
+    Read,
+    /// Data from the host.
+    Write,
+    /// Nothing acknowledged may be lost: costs a command only, because the buffer survives a power cut.
+    Flush,
+    /// The host forgets a range: costs a command only.
+    Deallocate,
+}
+
+/// One NVMe command.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// What it wants.
+    pub operation: Operation,
+    /// Where, in bytes.
+    pub offset_bytes: u64,
+    /// How much, in bytes. More than the drive's largest command counts as several.
+    pub length_bytes: u64,
+}
+
+/// The answer to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// When the host can see it.
+    pub done_ns: u64,
+    /// A read that found nothing written and did not touch flash: too fast to say anything about it.
+    pub unmapped: bool,
+}
+
+/// What the drive has done, for conservation laws, utilisation and power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Bytes to the host.
+    pub read_bytes: u64,
+    /// Bytes from the host.
+    pub written_bytes: u64,
+    /// Bytes that units have read.
+    pub media_read_bytes: u64,
+    /// Bytes of writes as flash counts them: whole map units, partial ones at their price.
+    pub media_write_bytes: u64,
+}
+
+/// Service given by each station, in nanoseconds of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyTimes {
+    /// The controller.
+    pub controller_ns: u64,
+    /// All units together, for reads.
+    pub units_ns: u64,
+    /// The data path between port and flash, both directions.
+    pub path_ns: u64,
+    /// The port towards the host.
+    pub to_host_ns: u64,
+    /// The port from the host.
+    pub to_drive_ns: u64,
+}
+
+/// The regions in which a fresh drive remembers that something was written.
+const REGIONS: u64 = 4096;
+/// Ends of writes that are remembered to recognise writes in order.
+const WRITE_STREAMS: usize = 64;
+
+/// A drive of some profile in some state.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    profile: Profile,
+    now_ns: u64,
+    controller: Server,
+    units: Units,
+    read_ahead: ReadAhead,
+    drain: Drain,
+    path: Calendar,
+    port: OwnPort,
+    path_pace: Pace,
+    read_fixed_ns: u64,
+    write_fixed_ns: u64,
+    read_stalls: Stalls,
+    write_stalls: Stalls,
+    random: Stream,
+    /// Regions written since the drive was fresh; none if all counts as written.
+    written: Option<Box<[u64; REGIONS as usize / 64]>>,
+    write_ends: Box<[u64; WRITE_STREAMS]>,
+    totals: Totals,
+}
+
+impl Drive {
+    /// A drive behind this port. `seed` and `index` choose its random numbers: drives of one array have
+    /// different indices.
+    #[must_use]
+    pub fn new(profile: &Profile, state: State, port: Port, seed: u64, index: u64) -> Drive {
+        let placement = match state {
+            State::Fresh | State::Filled => Placement::Striped,
+            State::Steady | State::Worn => Placement::Scattered,
+        };
+        let disordered = placement == Placement::Scattered;
+        let [short_read, long_read] = profile.read_stalls;
+        let [short_write, long_write] = profile.write_stalls;
+        Drive {
+            now_ns: 0,
+            controller: Server::default(),
+            units: Units::new(
+                profile.units,
+                if profile.collides {
+                    placement
+                } else {
+                    Placement::Everywhere
+                },
+                profile.stripe_bytes,
+                profile.read_unit_ns,
+                Pace::of_bytes_per_s(profile.unit_transfer_bytes_per_s),
+                mix(seed ^ mix(index)),
+            ),
+            read_ahead: ReadAhead::new(profile.read_ahead_bytes, profile.stripe_bytes),
+            drain: Drain::new(drain_settings(profile, state), disordered),
+            path: Calendar::roomy(),
+            port: OwnPort::new(port),
+            path_pace: Pace::of_bytes_per_s(profile.path_bytes_per_s),
+            read_fixed_ns: profile
+                .read_latency_ns
+                .saturating_sub(profile.staged_read_ns()),
+            write_fixed_ns: profile
+                .write_latency_ns
+                .saturating_sub(profile.staged_write_ns()),
+            read_stalls: Stalls::new(short_read, long_read),
+            write_stalls: Stalls::new(short_write, long_write),
+            random: Stream::new(seed, "drive model", index),
+            written: (state == State::Fresh).then(|| Box::new([0; REGIONS as usize / 64])),
+            write_ends: Box::new([u64::MAX; WRITE_STREAMS]),
+            totals: Totals::default(),
+            profile: profile.clone(),
+        }
+    }
+
+    /// When a command that the drive sees at `now_ns` is done.
+    ///
+    /// Commands come in the order of time: a `now_ns` before that of an earlier command counts as that.
+    pub fn submit(&mut self, command: Command, now_ns: u64) -> Completion {
+        let mut port = core::mem::take(&mut self.port);
+        let completion = self.submit_by(command, now_ns, &mut port);
+        self.port = port;
+        completion
+    }
+
+    /// As [`Drive::submit`], with the way that data take given by who knows it: the drive's own port is not
+    /// used.
+    pub fn submit_by(&mut self, command: Command, now_ns: u64, way: &mut impl Way) -> Completion {
+        self.now_ns = self.now_ns.max(now_ns);
+        let largest = self.profile.command_max_bytes;
+        let carries_data = matches!(command.operation, Operation::Read | Operation::Write);
+        if !carries_data || command.length_bytes <= largest {
+            return self.submit_one(command, way);
+        }
+        let mut completion = Completion {
+            done_ns: 0,
+            unmapped: true,
+        };
+        let mut at_bytes = 0;
+        while at_bytes < command.length_bytes {
+            let part = Command {
+                offset_bytes: command.offset_bytes + at_bytes,
+                length_bytes: largest.min(command.length_bytes - at_bytes),
+                ..command
+            };
+            let part = self.submit_one(part, way);
+            completion.done_ns = completion.done_ns.max(part.done_ns);
+            completion.unmapped &= part.unmapped;
+            at_bytes += largest;
+        }
+        completion
+    }
+
+    fn submit_one(&mut self, command: Command, way: &mut impl Way) -> Completion {
+        let mut unmapped = false;
+        let done_ns = match command.operation {
+            Operation::Read => {
+                unmapped = !self.is_written(command.offset_bytes);
+                self.read(command.offset_bytes, command.length_bytes, unmapped, way)
+            }
+            Operation::Write => self.write(command.offset_bytes, command.length_bytes, way),
+            Operation::Flush | Operation::Deallocate => {
+                let service_ns = self.profile.controller_ns(0);
+                let ready_ns = self.now_ns + self.write_fixed_ns;
+                self.controller.serve(ready_ns, service_ns)
+            }
+        };
+        Completion { done_ns, unmapped }
+    }
+
+    fn read(
+        &mut self,
+        offset_bytes: u64,
+        length_bytes: u64,
+        unmapped: bool,
+        way: &mut impl Way,
+    ) -> u64 {
+        self.totals.reads += 1;
+        self.totals.read_bytes += length_bytes;
+        // Half of the fixed time lies before the queues, half behind them.
+        let arrival_ns = self.now_ns + self.read_fixed_ns / 2;
+        let service_ns = self.profile.controller_ns(length_bytes);
+        let accepted_ns = self.controller.serve(arrival_ns, service_ns);
+        let mut commands = 1;
+        let mut done_ns = accepted_ns;
+        for piece in self.units.pieces(offset_bytes, length_bytes) {
+            let found_ns = if unmapped {
+                accepted_ns
+            } else {
+                self.find(piece, accepted_ns)
+            };
+            let moved_ns = self.path_pace.time_ns(piece.length_bytes);
+            let at_port_ns = self.path.reserve(self.now_ns, found_ns, moved_ns);
+            let out_ns = way.to_host_ns(self.now_ns, at_port_ns, piece.length_bytes, commands);
+            commands = 0;
+            done_ns = done_ns.max(out_ns);
+        }
+        if !unmapped {
+            self.look_ahead(offset_bytes, length_bytes, accepted_ns);
+        }
+        done_ns + (self.read_fixed_ns - self.read_fixed_ns / 2)
+    }
+
+    /// When a piece has come from flash, or has been read ahead.
+    fn find(&mut self, piece: Piece, ready_ns: u64) -> u64 {
+        let stripe = piece.offset_bytes / self.profile.stripe_bytes;
+        match self.read_ahead.ready_ns(stripe) {
+            Some(ahead_ns) => ahead_ns.max(ready_ns),
+            None => self.read_flash(piece, ready_ns),
+        }
+    }
+
+    fn read_flash(&mut self, piece: Piece, ready_ns: u64) -> u64 {
+        let media_bytes = piece.media_bytes();
+        self.totals.media_read_bytes += media_bytes;
+        let unit = self.units.unit_of(piece.offset_bytes);
+        let mut service_ns = self.units.read_time_ns(media_bytes);
+        service_ns += self.read_stalls.draw_ns(&mut self.random);
+        if self.units.is_idle(unit, ready_ns) {
+            service_ns += self.program_wait_ns();
+        }
+        self.drain.take(service_ns / self.units.count());
+        self.units.serve(unit, ready_ns, service_ns)
+    }
+
+    /// What a read waits for that finds its unit without reads: nothing, or a program.
+    fn program_wait_ns(&mut self) -> u64 {
+        let busy_share = self.drain.busy_share(self.now_ns);
+        if busy_share == 0 || self.random.draw() >> 16 >= busy_share {
+            return 0;
+        }
+        if self.profile.suspends {
+            self.profile.suspend_ns
+        } else {
+            // What is left of a program at a random moment.
+            self.random.below(self.profile.program_ns)
+        }
+    }
+
+    /// Reads what a recognised stream will ask for next, stripe by stripe.
+    fn look_ahead(&mut self, offset_bytes: u64, length_bytes: u64, ready_ns: u64) {
+        let range = self.read_ahead.follow(offset_bytes, length_bytes);
+        if range.is_empty() {
+            return;
+        }
+        let stripe_bytes = self.profile.stripe_bytes;
+        let last = range.end.min(self.profile.capacity_bytes) / stripe_bytes;
+        for stripe in range.start.div_ceil(stripe_bytes)..last {
+            let piece = Piece {
+                offset_bytes: stripe * stripe_bytes,
+                length_bytes: stripe_bytes,
+            };
+            let there_ns = self.read_flash(piece, ready_ns);
+            self.read_ahead.remember(stripe, there_ns);
+        }
+    }
+
+    fn write(&mut self, offset_bytes: u64, length_bytes: u64, way: &mut impl Way) -> u64 {
+        self.totals.writes += 1;
+        self.totals.written_bytes += length_bytes;
+        let arrival_ns = self.now_ns + self.write_fixed_ns;
+        let service_ns = self.profile.controller_ns(length_bytes);
+        let accepted_ns = self.controller.serve(arrival_ns, service_ns);
+        let here_ns = way.to_drive_ns(self.now_ns, accepted_ns, length_bytes);
+        let moved_ns = self.path_pace.time_ns(length_bytes);
+        let ready_ns = self.path.reserve(self.now_ns, here_ns, moved_ns);
+        let media_bytes = self.media_write_bytes(offset_bytes, length_bytes);
+        self.totals.media_write_bytes += media_bytes;
+        let in_order = self.continues_a_stream(offset_bytes, length_bytes);
+        self.note_written(offset_bytes);
+        let buffered_ns = self.drain.admit(ready_ns, media_bytes, in_order);
+        buffered_ns + self.write_stalls.draw_ns(&mut self.random)
+    }
+
+    /// What a write costs in flash: map units that it fills in part have to be read and written again.
+    fn media_write_bytes(&self, offset_bytes: u64, length_bytes: u64) -> u64 {
+        let whole_piece = Piece {
+            offset_bytes,
+            length_bytes,
+        };
+        let touched_bytes = whole_piece.media_bytes();
+        let first_full = offset_bytes.div_ceil(MAP_UNIT_BYTES);
+        let end_full = (offset_bytes + length_bytes) / MAP_UNIT_BYTES;
+        let full_bytes = end_full.saturating_sub(first_full) * MAP_UNIT_BYTES;
+        let partial_bytes = touched_bytes - full_bytes;
+        full_bytes + partial_bytes * self.profile.partial_write_per_mille / 1000
+    }
+
+    /// True if another write ended where this one begins; its own end is remembered.
+    fn continues_a_stream(&mut self, offset_bytes: u64, length_bytes: u64) -> bool {
+        let slot = |at: u64| mix(at) as usize % WRITE_STREAMS;
+        let end_bytes = offset_bytes + length_bytes;
+        let continues = self.write_ends[slot(offset_bytes)] == offset_bytes;
+        self.write_ends[slot(end_bytes)] = end_bytes;
+        continues
+    }
+
+    fn region(&self, offset_bytes: u64) -> usize {
+        let region_bytes = self.profile.capacity_bytes.div_ceil(REGIONS).max(1);
+        (offset_bytes / region_bytes).min(REGIONS - 1) as usize
+    }
+
+    fn is_written(&self, offset_bytes: u64) -> bool {
+        let region = self.region(offset_bytes);
+        match &self.written {
+            Some(written) => written[region / 64] >> (region % 64) & 1 == 1,
+            None => true,
+        }
+    }
+
+    fn note_written(&mut self, offset_bytes: u64) {
+        let region = self.region(offset_bytes);
+        if let Some(written) = &mut self.written {
+            written[region / 64] |= 1 << (region % 64);
+        }
+    }
+
+    /// Empties the clean pool before the first command: the drive is then where a long load above its steady rate
+    /// takes it.
+    pub fn spend_pool(&mut self) {
+        self.drain.spend_pool();
+    }
+
+    /// What the drive was made from.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Its write path: buffer, pool and programs, as of the last command.
+    #[must_use]
+    pub fn drain(&self) -> &Drain {
+        &self.drain
+    }
+
+    /// Service of each station so far, booked ahead included.
+    #[must_use]
+    pub fn busy_times(&self) -> BusyTimes {
+        BusyTimes {
+            controller_ns: self.controller.busy_ns(),
+            units_ns: self.units.busy_ns(),
+            path_ns: self.path.busy_ns(),
+            to_host_ns: self.port.to_host_busy_ns(),
+            to_drive_ns: self.port.to_drive_busy_ns(),
+        }
+    }
+
+    /// Energy used until `until_ns`, in nanojoules: idle power, and so much per byte read and programmed.
+    pub fn energy_nj(&mut self, until_ns: u64) -> u64 {
+        self.drain.pass(until_ns);
+        // Milliwatts times nanoseconds are picojoules.
+        let idle_pj = u128::from(self.profile.idle_mw) * u128::from(until_ns);
+        let read_pj =
+            u128::from(self.profile.read_pj_per_byte) * u128::from(self.totals.media_read_bytes);
+        let program_pj = u128::from(self.profile.program_pj_per_byte)
+            * u128::from(self.drain.programmed_bytes());
+        u64::try_from((idle_pj + read_pj + program_pj) / 1000).unwrap_or(u64::MAX)
+    }
+}
+
+fn drain_settings(profile: &Profile, state: State) -> DrainSettings {
+    DrainSettings {
+        buffer_bytes: profile.buffer_bytes,
+        program_bytes_per_s: profile.program_bytes_per_s,
+        amplification_per_mille: profile.amplification_per_mille,
+        pool_bytes: profile.pool_bytes,
+        episode_bytes: profile.episode_bytes(),
+        program_ns: profile.program_ns,
+        capacity_bytes: profile.capacity_bytes,
+        host_bytes_per_s_max: (state == State::Worn).then_some(profile.worn_write_bytes_per_s),
+    }
+}

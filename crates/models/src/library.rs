@@ -1,0 +1,142 @@
+//! Drives by what they are called: an id of those that come with the program, or a file of the user's.
+//!
+//! A name with a slash or with `.toml` is a file, which may describe several drives: `FILE#ID` is one of them.
+//! Reading the file is the caller's work.
+
+use crate::document::{Refusal, read};
+use crate::nearest::nearest;
+use crate::profile::{Family, Profile};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// The families that come with the program: file and text.
+pub const FAMILIES: [(&str, &str); 1] = [(
+    "profiles/drives/p4510.toml",
+    include_str!("../../../profiles/drives/p4510.toml"),
+)];
+
+/// Whether a drive, platform or host of this name is described by a file of the user's.
+#[must_use]
+pub fn is_file(name: &str) -> bool {
+    name.contains('/') || name.contains(".toml")
+}
+
+/// The path and the id of `PATH#ID`, or the path alone.
+#[must_use]
+pub fn path_and_id(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(".toml#") {
+        Some((stem, id)) => (&name[..stem.len() + ".toml".len()], Some(id)),
+        None => (name, None),
+    }
+}
+
+/// Every drive that comes with the program.
+#[must_use]
+pub fn all() -> Vec<Profile> {
+    let families = FAMILIES.iter().map(|&(file, text)| {
+        let family: Family = read(file, text).expect("a test reads every profile");
+        (file, family)
+    });
+    let profiles = families.flat_map(|(file, family)| {
+        let ids = family.members.iter().map(|member| member.id.as_str());
+        let checked =
+            ids.map(|id| checked(file, &family, id).expect("a test checks every profile"));
+        checked.collect::<Vec<_>>()
+    });
+    profiles.collect()
+}
+
+/// The drive with this id, of those that come with the program.
+///
+/// # Errors
+///
+/// When there is none; the nearest ids are named.
+pub fn with_id(id: &str) -> Result<Profile, Refusal> {
+    let mut all = all();
+    match all.iter().position(|profile| profile.id == id) {
+        Some(at) => Ok(all.swap_remove(at)),
+        None => {
+            let offered = nearest(id, all.iter().map(|profile| profile.id.as_str()));
+            let rule = format!("is no drive that there is a profile of; nearest: {offered}");
+            Err(Refusal::new("profiles/drives", format!("\"{id}\""), rule))
+        }
+    }
+}
+
+/// The drive called `name` (`PATH`, or `PATH#ID`), of the family that `text` describes.
+///
+/// # Errors
+///
+/// When that is no family, has a number that no drive can have, or does not say which drive is meant.
+pub fn in_file(name: &str, text: &str) -> Result<Profile, Refusal> {
+    let (file, id) = path_and_id(name);
+    let family: Family = read(file, text)?;
+    let ids = || family.members.iter().map(|member| member.id.as_str());
+    let id = match (id, family.members.as_slice()) {
+        (Some(id), _) if ids().any(|known| known == id) => id,
+        (Some(id), _) => {
+            let rule = format!("has no \"{id}\"; nearest: {}", nearest(id, ids()));
+            return Err(Refusal::new(file, "member", rule));
+        }
+        (None, [only]) => only.id.as_str(),
+        (None, several) => {
+            let rule = format!(
+                "describes {} drives: name one, like \"{file}#{}\"",
+                several.len(),
+                ids().next().unwrap_or("ID")
+            );
+            return Err(Refusal::new(file, "member", rule));
+        }
+    };
+    checked(file, &family, id)
+}
+
+fn checked(file: &str, family: &Family, id: &str) -> Result<Profile, Refusal> {
+    let profile = family.member(id);
+    profile
+        .map_err(|error| Refusal::new(file, format!("{}.{}", error.drive, error.key), error.rule))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_that_come_with_the_program_are_known_by_id() {
+        let all = all();
+        assert!(all.len() >= 4, "{} drives", all.len());
+        for profile in &all {
+            assert_eq!(with_id(&profile.id).as_ref(), Ok(profile));
+            assert!(!is_file(&profile.id));
+        }
+        assert_eq!(
+            with_id("p4510-3tb").unwrap_err().to_string(),
+            "profiles/drives: \"p4510-3tb\" is no drive that there is a profile of; nearest: \"p4510-1tb\", \
+             \"p4510-2tb\" or \"p4510-4tb\"."
+        );
+    }
+
+    #[test]
+    fn a_file_says_which_of_its_drives_is_meant() {
+        let (_, text) = FAMILIES[0];
+        let found = in_file("mine/p4510.toml#p4510-4tb", text).expect("it is there");
+        assert_eq!(Ok(found), with_id("p4510-4tb"));
+        for (name, text, expected) in [
+            (
+                "a.toml",
+                text,
+                "a.toml: member describes 4 drives: name one, like \"a.toml#p4510-1tb\".",
+            ),
+            (
+                "a.toml#p4510-9tb",
+                text,
+                "a.toml: member has no \"p4510-9tb\"; nearest: \"p4510-1tb\", ",
+            ),
+            ("a.toml", "schema = 1", "a.toml: family is missing."),
+        ] {
+            let refusal = in_file(name, text).expect_err(name).to_string();
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
+        assert!(is_file("./a") && is_file("a.toml#b"));
+    }
+}

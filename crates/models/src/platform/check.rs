@@ -1,0 +1,412 @@
+//! From a platform file to the numbers of one machine, with every rule that a real one keeps.
+
+use super::fabric::DriveLink;
+use super::processor::Cores;
+use super::{Kind, Machine, SCHEMA};
+use crate::port::raw_bytes_per_s;
+use crate::tables::{self, MachineError};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A link that everything behind it shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The node whose link it is.
+    pub name: String,
+    /// What that node is: a root port or a switch.
+    pub kind: Kind,
+    /// Payload and commands' own bytes per second towards the host.
+    pub to_host_bytes_per_s: u64,
+    /// The same towards drives.
+    pub to_drive_bytes_per_s: u64,
+}
+
+/// A place for a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bay {
+    /// Its row and its number in it.
+    pub name: String,
+    /// The socket that it hangs on.
+    pub socket: u64,
+    /// Its lanes.
+    pub lanes: u64,
+    /// Their generation.
+    pub generation: u64,
+    /// Shared links from here upwards, by their number.
+    pub links: Vec<usize>,
+    /// Passing all nodes, one way.
+    pub latency_ns: u64,
+    /// What an interrupt costs more.
+    pub interrupt_ns: u64,
+}
+
+/// Packets, in checked numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PacketCosts {
+    /// Share of raw bandwidth that payload gets towards the host.
+    pub to_host_share: f64,
+    /// The same towards drives.
+    pub to_drive_share: f64,
+    /// Bytes of a command beside its payload.
+    pub command_bytes: u64,
+}
+
+/// A machine in checked numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    /// The platform's name.
+    pub name: String,
+    /// Processors.
+    pub cores: Cores,
+    /// Of one socket.
+    pub memory_bytes_per_s: u64,
+    /// Between two sockets, in one direction.
+    pub crossing_bytes_per_s: u64,
+    /// Passing between two sockets, one way.
+    pub crossing_ns: u64,
+    /// Packets.
+    pub packets: PacketCosts,
+    /// Shared links, parents first.
+    pub links: Vec<Link>,
+    /// Places for drives, in the order in which drives take them.
+    pub bays: Vec<Bay>,
+    /// By how much drives' own links are faster than their lanes say: 1, unless somebody asks what they limit.
+    pub drive_links_speed: f64,
+}
+
+impl Graph {
+    /// The bays that hang on a node or row, told apart by its name.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest ones.
+    pub fn bays_of(&self, name: &str) -> Result<Vec<usize>, MachineError> {
+        let link = self.links.iter().position(|link| link.name == name);
+        let row = |bay: &Bay| {
+            bay.name
+                .rsplit_once('-')
+                .is_some_and(|(row, _)| row == name)
+        };
+        let found: Vec<usize> = (0..self.bays.len())
+            .filter(|&at| {
+                let bay = &self.bays[at];
+                row(bay) || bay.name == name || link.is_some_and(|link| bay.links.contains(&link))
+            })
+            .collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let links = self.links.iter().map(|link| link.name.as_str());
+        let known = links.chain(self.bays.iter().map(|bay| bay.name.as_str()));
+        Err(MachineError {
+            name: self.name.clone(),
+            key: "node".to_string(),
+            rule: format!("\"{name}\" is not known; nearest: {}", nearest(name, known)),
+        })
+    }
+}
+
+/// What a drive and its bay agree on: the lesser of both.
+pub(super) fn negotiated(bay: &Bay, drive: DriveLink) -> (u64, u64) {
+    (
+        bay.lanes.min(drive.lanes),
+        bay.generation.min(drive.generation),
+    )
+}
+
+/// Bytes per second towards the host and towards the drive.
+pub(super) fn speed(packets: &PacketCosts, lanes: u64, generation: u64) -> (u64, u64) {
+    let raw = raw_bytes_per_s(lanes, generation) as f64;
+    (
+        (raw * packets.to_host_share) as u64,
+        (raw * packets.to_drive_share) as u64,
+    )
+}
+
+/// Smallest and largest value of a key, and whether it counts something.
+fn range(key: &str) -> (f64, f64, bool) {
+    match key {
+        "sockets" => (1.0, 8.0, true),
+        "cores_per_socket" => (1.0, 1024.0, true),
+        "clock_ghz" => (0.1, 10.0, false),
+        "instructions_per_clock" => (0.05, 10.0, false),
+        "hyper_threading" => (0.0, 1.0, true),
+        "two_threads_gain" => (1.0, 2.0, false),
+        "deep_idle_after_us" | "deep_idle_exit_us" => (0.0, 1e6, false),
+        "socket_gb_s" | "direction_gb_s" | "port_to_host_gb_s" | "port_to_drive_gb_s" => {
+            (0.1, 1e5, false)
+        }
+        "latency_ns" | "interrupt_ns" => (0.0, 1e6, false),
+        "line_own_ns" | "line_same_socket_ns" | "line_other_socket_ns" => (0.0, 1e6, false),
+        "socket_lanes" => (1.0, 1024.0, true),
+        "lanes" => (1.0, 64.0, true),
+        "generation" => (3.0, 6.0, true),
+        "count" => (1.0, 256.0, true),
+        "payload_to_host_bytes" | "payload_to_drive_bytes" => (32.0, 4096.0, true),
+        "header_to_host_bytes" | "header_to_drive_bytes" => (8.0, 64.0, true),
+        "link_layer_share" => (0.0, 0.5, false),
+        "command_bytes" => (0.0, 4096.0, true),
+        _ => (0.0, 1e9, false),
+    }
+}
+
+pub(super) fn graph(machine: &Machine) -> Result<Graph, MachineError> {
+    let name = &machine.platform;
+    tables::check(machine, name, [machine.schema, SCHEMA], range)?;
+    let processor = &machine.processor;
+    let sockets = processor.sockets.value as u64;
+    let mut tree = Tree {
+        machine,
+        packets: packets(machine),
+        places: Vec::new(),
+        links: Vec::new(),
+        bays: Vec::new(),
+        socket_lanes_left: alloc::vec![machine.root.socket_lanes.value as u64; sockets as usize],
+    };
+    tree.grow().map_err(|(key, rule)| MachineError {
+        name: name.clone(),
+        key,
+        rule,
+    })?;
+    let us = |figure: &crate::profile::Figure| (figure.value * 1e3 + 0.5) as u64;
+    let gb = |figure: &crate::profile::Figure| (figure.value * 1e9) as u64;
+    Ok(Graph {
+        name: machine.platform.clone(),
+        cores: Cores {
+            sockets,
+            cores: sockets * processor.cores_per_socket.value as u64,
+            clock_ghz: processor.clock_ghz.value,
+            instructions_per_clock: processor.instructions_per_clock.value,
+            hyper_threading: processor.hyper_threading.value >= 0.5,
+            two_threads_gain: processor.two_threads_gain.value,
+            deep_idle_after_ns: us(&processor.deep_idle_after_us),
+            deep_idle_exit_ns: us(&processor.deep_idle_exit_us),
+            line_ns: [
+                &processor.line_own_ns,
+                &processor.line_same_socket_ns,
+                &processor.line_other_socket_ns,
+            ]
+            .map(|figure| (figure.value + 0.5) as u64),
+        },
+        memory_bytes_per_s: gb(&machine.memory.socket_gb_s),
+        crossing_bytes_per_s: gb(&machine.interconnect.direction_gb_s),
+        crossing_ns: machine.interconnect.latency_ns.value as u64,
+        packets: tree.packets,
+        links: tree.links,
+        bays: tree.bays,
+        drive_links_speed: 1.0,
+    })
+}
+
+fn packets(machine: &Machine) -> PacketCosts {
+    let packets = &machine.packets;
+    let share = |payload: f64, header: f64| {
+        payload / (payload + header) * (1.0 - packets.link_layer_share.value)
+    };
+    PacketCosts {
+        to_host_share: share(
+            packets.payload_to_host_bytes.value,
+            packets.header_to_host_bytes.value,
+        ),
+        to_drive_share: share(
+            packets.payload_to_drive_bytes.value,
+            packets.header_to_drive_bytes.value,
+        ),
+        command_bytes: packets.command_bytes.value as u64,
+    }
+}
+
+/// A node, seen from its socket.
+struct Place<'a> {
+    name: &'a str,
+    socket: u64,
+    links: Vec<usize>,
+    latency_ns: u64,
+    interrupt_ns: u64,
+    /// Lanes that children may still take; none where children share, as behind a switch.
+    lanes_left: Option<u64>,
+}
+
+struct Tree<'a> {
+    machine: &'a Machine,
+    packets: PacketCosts,
+    places: Vec<Place<'a>>,
+    links: Vec<Link>,
+    bays: Vec<Bay>,
+    socket_lanes_left: Vec<u64>,
+}
+
+/// A rule that is broken, and the key at which.
+type Broken = (String, String);
+
+impl<'a> Tree<'a> {
+    fn grow(&mut self) -> Result<(), Broken> {
+        for node in &self.machine.nodes {
+            self.check_name(&node.name)?;
+            if node.kind == Kind::RootPort {
+                self.plant(node)?;
+            } else {
+                self.branch(node)?;
+            }
+        }
+        for bays in &self.machine.bays {
+            self.check_name(&bays.name)?;
+            let (lanes, count) = (bays.figures.lanes.value, bays.figures.count.value);
+            let (lanes, count) = (lanes as u64, count as u64);
+            let at = self.take(&bays.name, &bays.parent, lanes * count)?;
+            let parent = &self.places[at];
+            for number in 0..count {
+                self.bays.push(Bay {
+                    name: format!("{}-{number}", bays.name),
+                    socket: parent.socket,
+                    lanes,
+                    generation: bays.figures.generation.value as u64,
+                    // From the bay upwards.
+                    links: parent.links.iter().rev().copied().collect(),
+                    latency_ns: parent.latency_ns,
+                    interrupt_ns: parent.interrupt_ns,
+                });
+            }
+            // A row without a place of its own still has a name.
+            self.places.push(Place {
+                name: &bays.name,
+                socket: 0,
+                links: Vec::new(),
+                latency_ns: 0,
+                interrupt_ns: 0,
+                lanes_left: Some(0),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), Broken> {
+        let tables = ["processor", "memory", "interconnect", "root", "packets"];
+        if name.is_empty() || name.starts_with("socket-") || tables.contains(&name) {
+            return Err((
+                format!("\"{name}\""),
+                "cannot be the name of a node".to_string(),
+            ));
+        }
+        if self.places.iter().any(|place| place.name == name) {
+            return Err((name.to_string(), "has its name twice".to_string()));
+        }
+        Ok(())
+    }
+
+    /// A root port takes lanes of its socket.
+    fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+        let sockets = self.socket_lanes_left.len();
+        let number = node.parent.strip_prefix("socket-");
+        let number = number.and_then(|number| number.parse::<usize>().ok());
+        let Some(socket) = number.filter(|&number| number < sockets) else {
+            let known: Vec<String> = (0..sockets).map(|at| format!("socket-{at}")).collect();
+            let rule = format!(
+                "is \"{}\", which is no socket; nearest: {}",
+                node.parent,
+                nearest(&node.parent, known.iter().map(String::as_str))
+            );
+            return Err((format!("{}.parent", node.name), rule));
+        };
+        let lanes = node.figures.lanes.value as u64;
+        let left = &mut self.socket_lanes_left[socket];
+        if lanes > *left {
+            let rule = format!("is {lanes}, but {} has only {left} left", node.parent);
+            return Err((format!("{}.lanes", node.name), rule));
+        }
+        *left -= lanes;
+        let root = &self.machine.root;
+        let raw = raw_bytes_per_s(lanes, node.figures.generation.value as u64);
+        let (to_host, to_drive) = (root.port_to_host_gb_s.value, root.port_to_drive_gb_s.value);
+        self.links.push(Link {
+            name: node.name.clone(),
+            kind: node.kind,
+            to_host_bytes_per_s: ((to_host * 1e9) as u64).min(raw),
+            to_drive_bytes_per_s: ((to_drive * 1e9) as u64).min(raw),
+        });
+        self.places.push(Place {
+            name: &node.name,
+            socket: socket as u64,
+            links: alloc::vec![self.links.len() - 1],
+            latency_ns: node.figures.latency_ns.value as u64,
+            interrupt_ns: node.figures.interrupt_ns.value as u64,
+            lanes_left: Some(lanes),
+        });
+        Ok(())
+    }
+
+    fn branch(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+        let lanes = node.figures.lanes.value as u64;
+        let at = self.take(&node.name, &node.parent, lanes)?;
+        let parent = &self.places[at];
+        let mut place = Place {
+            name: &node.name,
+            socket: parent.socket,
+            links: parent.links.clone(),
+            latency_ns: parent.latency_ns + node.figures.latency_ns.value as u64,
+            interrupt_ns: parent.interrupt_ns + node.figures.interrupt_ns.value as u64,
+            lanes_left: Some(lanes),
+        };
+        if node.kind == Kind::Switch {
+            let generation = node.figures.generation.value as u64;
+            let (to_host_bytes_per_s, to_drive_bytes_per_s) =
+                speed(&self.packets, lanes, generation);
+            self.links.push(Link {
+                name: node.name.clone(),
+                kind: node.kind,
+                to_host_bytes_per_s,
+                to_drive_bytes_per_s,
+            });
+            place.links.push(self.links.len() - 1);
+            place.lanes_left = None;
+        }
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Takes lanes of a parent, which has to be known by now, and says which place it is.
+    fn take(&mut self, name: &str, parent: &str, lanes: u64) -> Result<usize, Broken> {
+        let Some(at) = self.places.iter().position(|place| place.name == parent) else {
+            let known = self.places.iter().map(|place| place.name);
+            let rule = format!(
+                "is \"{parent}\", which no node before it is called; nearest: {}",
+                nearest(parent, known)
+            );
+            return Err((format!("{name}.parent"), rule));
+        };
+        if let Some(left) = &mut self.places[at].lanes_left {
+            if lanes > *left {
+                let rule = format!("needs {lanes} lanes, but {parent} has only {left} left");
+                return Err((name.to_string(), rule));
+            }
+            *left -= lanes;
+        }
+        Ok(at)
+    }
+}
+
+/// Names offered for one that is not known.
+const OFFERED: usize = 3;
+
+/// The known names most like this one.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let mut known: Vec<&str> = known.collect();
+    known.sort_by_key(|other| (distance(name, other), *other));
+    known.truncate(OFFERED);
+    known.join(", ")
+}
+
+/// Letters to be added, left out or changed to make one name from another.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, wanted) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,217 @@
+//! The machine between drives and software, in numbers with their sources: processors, memory, and the tree of
+//! PCIe links.
+//!
+//! A file describes one [`Machine`]; every number of it says where it comes from, as those of drives do.
+//! [`Machine::graph`] checks it and gives its [`Graph`]: plain numbers, and for each drive bay the list of links
+//! between it and a socket. A [`Platform`] made from that keeps the time of every link, so that drives behind one
+//! uplink share it; it is the [`Way`](crate::port::Way) of drives' data.
+//!
+//! | what | file |
+//! |---|---|
+//! | form of the files | this one |
+//! | rules, and numbers of one machine | [`check`] |
+//! | processors: clock, threads on a core, idle states | [`processor`] |
+//! | links as shared servers | [`fabric`] |
+
+pub mod check;
+pub mod fabric;
+pub mod processor;
+
+pub use crate::tables::MachineError;
+pub use check::{Bay, Graph, Link};
+pub use fabric::{Buffers, DriveLink, Platform};
+pub use processor::Cores;
+
+use crate::profile::figures;
+use crate::tables::tables;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// The version of the form of platform files.
+pub const SCHEMA: u32 = 1;
+
+figures! {
+    /// All processors of the machine together; sockets are alike.
+    Processor {
+        /// Sockets.
+        sockets,
+        /// Cores of each.
+        cores_per_socket,
+        /// Clock that all cores keep up under this kind of load.
+        clock_ghz,
+        /// Instructions of storage software per clock.
+        instructions_per_clock,
+        /// 1 if each core runs two threads at once.
+        hyper_threading,
+        /// What two threads on one core do together, as a multiple of one.
+        two_threads_gain,
+        /// Idle time after which a core sleeps so deeply that waking takes its time.
+        deep_idle_after_us,
+        /// What waking from that takes; 0 if such states are off.
+        deep_idle_exit_us,
+        /// Changing a cache line that many cores change, if this core was the last to do so.
+        line_own_ns,
+        /// If another core of the same socket was.
+        line_same_socket_ns,
+        /// If a core of another socket was.
+        line_other_socket_ns,
+    }
+}
+
+figures! {
+    /// Memory, shared by cores and drives.
+    Memory {
+        /// Bytes read and written per second, of one socket.
+        socket_gb_s,
+    }
+}
+
+figures! {
+    /// The link between sockets, for each ordered pair of them.
+    Interconnect {
+        /// Payload per second in one direction.
+        direction_gb_s,
+        /// Passing it, one way.
+        latency_ns,
+    }
+}
+
+figures! {
+    /// Where PCIe meets a socket.
+    Root {
+        /// PCIe lanes of one socket.
+        socket_lanes,
+        /// What one root port (an I/O stack of up to 16 lanes) moves towards memory at most.
+        port_to_host_gb_s,
+        /// The same from memory.
+        port_to_drive_gb_s,
+    }
+}
+
+figures! {
+    /// What packets carry and what they cost.
+    Packets {
+        /// Payload of a packet towards the host: drives write to memory.
+        payload_to_host_bytes,
+        /// Header, framing and checksum around it.
+        header_to_host_bytes,
+        /// Payload of a packet from the host: memory answers drives' reads.
+        payload_to_drive_bytes,
+        /// Header, framing and checksum around it.
+        header_to_drive_bytes,
+        /// Part of each direction that acknowledgements and flow control take.
+        link_layer_share,
+        /// What a command costs beside its payload: entries of queues, doorbells, interrupt.
+        command_bytes,
+    }
+}
+
+figures! {
+    /// The figures of a node.
+    NodeFigures {
+        /// Lanes towards its parent; of a root port: lanes that it has for what is behind it.
+        lanes,
+        /// PCIe generation of these.
+        generation,
+        /// Passing it, one way.
+        latency_ns,
+        /// Processor time that an interrupt from behind it costs more.
+        interrupt_ns,
+    }
+}
+
+figures! {
+    /// The figures of a row of bays.
+    BayFigures {
+        /// How many drives fit.
+        count,
+        /// Lanes of each.
+        lanes,
+        /// PCIe generation of these.
+        generation,
+    }
+}
+
+/// What a node of the tree does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Lanes of a socket that work as one.
+    RootPort,
+    /// Intel's volume management device: hides its children behind one device with few interrupts. Only the
+    /// interrupts cost something.
+    Vmd,
+    /// Refreshes the signal: nothing is shared, packets pass in some time.
+    Retimer,
+    /// Its uplink is shared by all behind it.
+    Switch,
+}
+
+/// A node of the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its name in this file.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// `socket-0`, `socket-1` ... for root ports; otherwise a node that comes earlier in the file.
+    pub parent: String,
+    /// Its numbers.
+    pub figures: NodeFigures,
+}
+
+/// A row of bays for drives, taken in the order of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bays {
+    /// Its name in this file.
+    pub name: String,
+    /// The node that they hang on.
+    pub parent: String,
+    /// Their numbers.
+    pub figures: BayFigures,
+}
+
+/// A machine: one platform file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Version of the form: [`SCHEMA`].
+    pub schema: u32,
+    /// Name by which plans call it.
+    pub platform: String,
+    /// Full name, for people.
+    pub title: String,
+    /// Processors.
+    pub processor: Processor,
+    /// Memory.
+    pub memory: Memory,
+    /// Between sockets.
+    pub interconnect: Interconnect,
+    /// Between sockets and PCIe.
+    pub root: Root,
+    /// Packets.
+    pub packets: Packets,
+    /// The tree without its leaves.
+    #[serde(rename = "node")]
+    pub nodes: Vec<Node>,
+    /// Its leaves.
+    pub bays: Vec<Bays>,
+}
+
+impl Machine {
+    /// The machine's numbers, checked.
+    ///
+    /// # Errors
+    /// The first number or name that breaks a rule: see [`MachineError`].
+    pub fn graph(&self) -> Result<Graph, MachineError> {
+        check::graph(self)
+    }
+}
+
+tables!(
+    Machine: processor, memory, interconnect, root, packets;
+    nodes: name figures, bays: name figures
+);

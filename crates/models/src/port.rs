@@ -1,0 +1,132 @@
+//! The drive's end of its PCIe link: how fast bytes move in each direction.
+//!
+//! A drive alone knows its own port and nothing behind it. A platform that knows more (a switch that drives
+//! share, another payload size) is the [`Way`] of its data instead: see [`crate::platform`].
+
+use crate::calendar::Calendar;
+use crate::server::{Pace, Server};
+
+/// Share of raw link bandwidth that payload gets from drive to host: 128-byte payloads with 24 bytes of
+/// header, framing and checksum each, less 3 % for acknowledgements and flow control (PCI Express base
+/// specification 3.0; Intel application notes 690 and 708 count the same way).
+const TO_HOST_PER_MILLE: u64 = 817;
+/// Share from host to drive: the answers to a drive's reads of host memory are cut into completions of 128
+/// bytes with 20 bytes around each, less the same 3 %. A platform that answers in 64 bytes is slower.
+const TO_DRIVE_PER_MILLE: u64 = 839;
+/// Queue entry, completion entry, doorbells and interrupt of a command, on the wire in each direction.
+/// A prior: 64-byte submission entry down, 16-byte completion entry and interrupt message up, with headers.
+const COMMAND_OVERHEAD_BYTES: u64 = 80;
+
+/// The speed of a drive's port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Payload per second from drive to host.
+    pub to_host_bytes_per_s: u64,
+    /// Payload per second from host to drive.
+    pub to_drive_bytes_per_s: u64,
+    /// Bytes that each command costs beside its payload, in each direction.
+    pub command_overhead_bytes: u64,
+}
+
+impl Port {
+    /// The port of a link with so many lanes of this PCIe generation (3 or later).
+    #[must_use]
+    pub fn of_link(lanes: u64, generation: u64) -> Port {
+        let raw = raw_bytes_per_s(lanes, generation);
+        Port {
+            to_host_bytes_per_s: raw / 1000 * TO_HOST_PER_MILLE,
+            to_drive_bytes_per_s: raw / 1000 * TO_DRIVE_PER_MILLE,
+            command_overhead_bytes: COMMAND_OVERHEAD_BYTES,
+        }
+    }
+
+    /// A port that nothing has to wait for.
+    #[must_use]
+    pub fn unlimited() -> Port {
+        Port {
+            to_host_bytes_per_s: 0,
+            to_drive_bytes_per_s: 0,
+            command_overhead_bytes: 0,
+        }
+    }
+}
+
+/// How data get from a drive to the host's memory and back.
+pub trait Way {
+    /// When data that leave the drive at `ready_ns` are with the host. They carry what so many commands need
+    /// beside their payload. `now_ns` is the drive's time and never after `ready_ns`.
+    fn to_host_ns(&mut self, now_ns: u64, ready_ns: u64, bytes: u64, commands: u64) -> u64;
+    /// When data that a command asks for at `ready_ns` have come from the host.
+    fn to_drive_ns(&mut self, now_ns: u64, ready_ns: u64, bytes: u64) -> u64;
+}
+
+/// A drive's own port and nothing behind it.
+#[derive(Clone, Debug, Default)]
+pub struct OwnPort {
+    to_host: Calendar,
+    to_drive: Server,
+    to_host_pace: Pace,
+    to_drive_pace: Pace,
+    command_overhead_bytes: u64,
+}
+
+impl OwnPort {
+    /// A port of this speed.
+    #[must_use]
+    pub fn new(port: Port) -> OwnPort {
+        OwnPort {
+            to_host: Calendar::roomy(),
+            to_drive: Server::default(),
+            to_host_pace: Pace::of_bytes_per_s(port.to_host_bytes_per_s),
+            to_drive_pace: Pace::of_bytes_per_s(port.to_drive_bytes_per_s),
+            command_overhead_bytes: port.command_overhead_bytes,
+        }
+    }
+
+    /// Time for which data went to the host.
+    #[must_use]
+    pub fn to_host_busy_ns(&self) -> u64 {
+        self.to_host.busy_ns()
+    }
+
+    /// Time for which data came from the host.
+    #[must_use]
+    pub fn to_drive_busy_ns(&self) -> u64 {
+        self.to_drive.busy_ns()
+    }
+}
+
+impl Way for OwnPort {
+    fn to_host_ns(&mut self, now_ns: u64, ready_ns: u64, bytes: u64, commands: u64) -> u64 {
+        let wire_bytes = bytes + commands * self.command_overhead_bytes;
+        let sent_ns = self.to_host_pace.time_ns(wire_bytes);
+        self.to_host.reserve(now_ns, ready_ns, sent_ns)
+    }
+
+    fn to_drive_ns(&mut self, _: u64, ready_ns: u64, bytes: u64) -> u64 {
+        let wire_bytes = bytes + self.command_overhead_bytes;
+        self.to_drive
+            .serve(ready_ns, self.to_drive_pace.time_ns(wire_bytes))
+    }
+}
+
+/// Raw bytes per second: 8 GT/s a lane in generation 3, coded 128 in 130, twice that in each later one.
+#[must_use]
+pub fn raw_bytes_per_s(lanes: u64, generation: u64) -> u64 {
+    let doublings = u32::try_from(generation.clamp(3, 6) - 3).unwrap_or(0);
+    (lanes.min(64) * 984_615_384) << doublings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_lanes_of_the_third_generation() {
+        let port = Port::of_link(4, 3);
+        assert_eq!(raw_bytes_per_s(4, 3), 3_938_461_536);
+        assert_eq!(port.to_host_bytes_per_s / 10_000_000, 321);
+        assert_eq!(port.to_drive_bytes_per_s / 10_000_000, 330);
+        assert_eq!(raw_bytes_per_s(4, 4), 2 * raw_bytes_per_s(4, 3));
+    }
+}

@@ -1,0 +1,419 @@
+//! From a family's file to the numbers of one drive, with every rule that a real drive keeps.
+
+use super::{Family, SCHEMA};
+use crate::platform::DriveLink;
+use crate::port::{Port, raw_bytes_per_s};
+use crate::server::Pace;
+use crate::tables::Tables;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Bytes of the commands that ratings in IOPS and latencies are about.
+pub(crate) const RATED_BYTES: u64 = 4096;
+/// Bytes of a sector, in which the controller counts.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// Why a profile cannot be used: which drive, which key, which rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError {
+    /// Family or member.
+    pub drive: String,
+    /// Key, with its table.
+    pub key: String,
+    /// What is wrong and what the rule is.
+    pub rule: String,
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}.", self.drive, self.key, self.rule)
+    }
+}
+
+impl core::error::Error for ProfileError {}
+
+/// The numbers of one drive, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The member's name.
+    pub id: String,
+    /// What the host can address.
+    pub capacity_bytes: u64,
+    /// Parallel units.
+    pub units: usize,
+    /// A read has to go to the unit on which its data lie; true, unless somebody asks what that costs.
+    pub collides: bool,
+    /// Controller time of a command, whatever its size.
+    pub command_ns: u64,
+    /// Controller time of 512 bytes.
+    pub sector_ns: u64,
+    /// Whole latency of a 4 KiB read.
+    pub read_latency_ns: u64,
+    /// Whole latency of a 4 KiB write.
+    pub write_latency_ns: u64,
+    /// Flash time of a 4 KiB read.
+    pub read_unit_ns: u64,
+    /// Bandwidth of one unit for the rest of a longer piece.
+    pub unit_transfer_bytes_per_s: u64,
+    /// Bytes in a row on one unit.
+    pub stripe_bytes: u64,
+    /// One program on one unit.
+    pub program_ns: u64,
+    /// What one program writes.
+    pub program_bytes: u64,
+    /// Programs are suspended for reads.
+    pub suspends: bool,
+    /// What a read waits for to suspend a program.
+    pub suspend_ns: u64,
+    /// Cost of a partial write as a multiple of a whole one, in thousandths.
+    pub partial_write_per_mille: u64,
+    /// Bandwidth of the data path between port and flash, both directions together.
+    pub path_bytes_per_s: u64,
+    /// Bandwidth of programs.
+    pub program_bytes_per_s: u64,
+    /// Programmed bytes per host byte in the steady state, in thousandths.
+    pub amplification_per_mille: u64,
+    /// Power-safe buffer.
+    pub buffer_bytes: u64,
+    /// Clean pool in host bytes.
+    pub pool_bytes: u64,
+    /// How far the drive reads ahead.
+    pub read_ahead_bytes: u64,
+    /// Largest command.
+    pub command_max_bytes: u64,
+    /// Queue pairs for I/O.
+    pub io_queues: u64,
+    /// Its link.
+    pub link: DriveLink,
+    /// The drive's own end of its link.
+    pub port: Port,
+    /// Short and long stalls of reads, rate and mean in ns.
+    pub read_stalls: [crate::stalls::Component; 2],
+    /// The same for writes.
+    pub write_stalls: [crate::stalls::Component; 2],
+    /// What a worn drive may write.
+    pub worn_write_bytes_per_s: u64,
+    /// Power without commands, in milliwatts.
+    pub idle_mw: u64,
+    /// Energy per byte read, in picojoules.
+    pub read_pj_per_byte: u64,
+    /// Energy per byte programmed, in picojoules.
+    pub program_pj_per_byte: u64,
+}
+
+/// A value as a whole number of something a factor smaller.
+fn whole(value: f64, factor: f64) -> u64 {
+    (value * factor + 0.5) as u64
+}
+
+pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, ProfileError> {
+    if family.schema != SCHEMA {
+        return Err(ProfileError {
+            drive: family.family.clone(),
+            key: "schema".to_string(),
+            rule: format!("is {}, but this program reads {SCHEMA}", family.schema),
+        });
+    }
+    let Some(member) = family.members.iter().find(|member| member.id == id) else {
+        let known: Vec<&str> = family.members.iter().map(|m| m.id.as_str()).collect();
+        return Err(ProfileError {
+            drive: family.family.clone(),
+            key: id.to_string(),
+            rule: format!(
+                "is not a drive of this family, which has {}",
+                known.join(", ")
+            ),
+        });
+    };
+    check_ranges(family, id)?;
+    let profile = convert(family, member);
+    check_consistency(family, member, &profile)?;
+    Ok(profile)
+}
+
+/// Keys that may be 0; all others have to be above.
+const MAY_BE_ZERO: [&str; 9] = [
+    "sector_ns",
+    "read_ahead_kib",
+    "suspend",
+    "suspend_us",
+    "short_per_read",
+    "short_per_write",
+    "long_per_read",
+    "long_per_write",
+    "worn_write_mb_s",
+];
+/// Keys that are probabilities or switches: at most 1.
+const AT_MOST_ONE: [&str; 5] = [
+    "suspend",
+    "short_per_read",
+    "short_per_write",
+    "long_per_read",
+    "long_per_write",
+];
+/// Bandwidths, which have to be at least 1 MB/s; a worn drive may write nothing.
+const BANDWIDTHS: [&str; 3] = ["unit_transfer_mb_s", "read_mb_s", "write_mb_s"];
+/// Above this, the two ratings of writes cannot be of one drive.
+const AMPLIFICATION_MAX_PER_MILLE: u64 = 100_000;
+/// Amounts of the drain have 20 binary places in 64 bits.
+const POOL_MAX_BYTES: u64 = 1_000_000_000_000;
+/// Keys that count something.
+const WHOLE_NUMBERS: [&str; 6] = [
+    "lanes",
+    "generation",
+    "units",
+    "io_queues",
+    "command_max_kib",
+    "stripe_kib",
+];
+/// Larger than any figure that a profile can have a reason for; keeps conversions in range.
+const LARGEST: f64 = 1e9;
+/// The same from below, for all that is not a probability.
+const SMALLEST: f64 = 1e-3;
+
+fn check_ranges(family: &Family, id: &str) -> Result<(), ProfileError> {
+    let mut found = None;
+    let mut check = |table: &str, key: &'static str, value: f64| {
+        let rule = if !value.is_finite() {
+            "has to be a number"
+        } else if value < 0.0 {
+            "must not be negative"
+        } else if value == 0.0 && !MAY_BE_ZERO.contains(&key) {
+            "has to be above 0"
+        } else if value > 0.0 && value < SMALLEST && !AT_MOST_ONE.contains(&key) {
+            "has to be at least 0.001"
+        } else if value < 1.0 && BANDWIDTHS.contains(&key) {
+            "has to be at least 1"
+        } else if value > 1.0 && AT_MOST_ONE.contains(&key) {
+            "has to be at most 1"
+        } else if value > LARGEST {
+            "has to be at most 1e9"
+        } else if WHOLE_NUMBERS.contains(&key) && value != (value as u64) as f64 {
+            "has to be a whole number"
+        } else {
+            return;
+        };
+        found.get_or_insert_with(|| ProfileError {
+            drive: id.to_string(),
+            key: format!("{table}.{key}"),
+            rule: format!("is {value}, but {rule}"),
+        });
+    };
+    let is_other = |table| table != id && family.members.iter().any(|m| m.id == table);
+    for (table, figures) in family.tables() {
+        if !is_other(table) {
+            let table = if table == id { "ratings" } else { table };
+            figures.each(&mut |key, figure| check(table, key, figure.value));
+        }
+    }
+    found.map_or(Ok(()), Err)
+}
+
+fn convert(family: &Family, member: &super::Member) -> Profile {
+    let (media, controller, stalls) = (&family.media, &family.controller, &family.stalls);
+    let ratings = &member.ratings;
+    let us = |figure: &super::Figure| whole(figure.value, 1e3);
+    let kib = |figure: &super::Figure| whole(figure.value, 1024.0);
+    let mb = |figure: &super::Figure| whole(figure.value, 1e6);
+    let component = |rate: &super::Figure, mean: &super::Figure| crate::stalls::Component {
+        rate: rate.value,
+        mean_ns: us(mean),
+    };
+    let sector_ns = whole(controller.sector_ns.value, 1.0);
+    let rated_ns = whole(1e6 / ratings.read_kiops.value, 1.0);
+    let extra_w = (ratings.active_w.value - ratings.idle_w.value).max(0.0);
+    let steady_mb_s = ratings.steady_write_kiops.value * 4.096;
+    let link = DriveLink {
+        lanes: whole(family.link.lanes.value, 1.0),
+        generation: whole(family.link.generation.value, 1.0),
+    };
+    Profile {
+        id: member.id.clone(),
+        capacity_bytes: whole(ratings.capacity_gb.value, 1e9),
+        units: whole(ratings.units.value, 1.0) as usize,
+        collides: true,
+        command_ns: rated_ns.saturating_sub(sector_ns * (RATED_BYTES / SECTOR_BYTES)),
+        sector_ns,
+        read_latency_ns: us(&family.latency.read_us),
+        write_latency_ns: us(&family.latency.write_us),
+        read_unit_ns: us(&media.read_unit_us),
+        unit_transfer_bytes_per_s: mb(&media.unit_transfer_mb_s),
+        stripe_bytes: kib(&media.stripe_kib),
+        program_ns: us(&media.program_us),
+        program_bytes: kib(&media.program_kib),
+        suspends: media.suspend.value >= 0.5,
+        suspend_ns: us(&media.suspend_us),
+        partial_write_per_mille: whole(media.partial_write_factor.value, 1e3),
+        path_bytes_per_s: mb(&ratings.read_mb_s),
+        program_bytes_per_s: mb(&ratings.write_mb_s),
+        amplification_per_mille: whole(ratings.write_mb_s.value / steady_mb_s, 1e3),
+        buffer_bytes: kib(&controller.buffer_kib),
+        pool_bytes: mb(&ratings.pool_mb),
+        read_ahead_bytes: kib(&controller.read_ahead_kib),
+        command_max_bytes: kib(&family.limits.command_max_kib),
+        io_queues: whole(family.limits.io_queues.value, 1.0),
+        port: Port::of_link(link.lanes, link.generation),
+        link,
+        read_stalls: [
+            component(&stalls.short_per_read, &stalls.short_mean_us),
+            component(&stalls.long_per_read, &stalls.long_mean_us),
+        ],
+        write_stalls: [
+            component(&stalls.short_per_write, &stalls.short_mean_us),
+            component(&stalls.long_per_write, &stalls.long_mean_us),
+        ],
+        worn_write_bytes_per_s: mb(&family.end_of_life.worn_write_mb_s),
+        idle_mw: whole(ratings.idle_w.value, 1e3),
+        read_pj_per_byte: whole(extra_w / ratings.read_mb_s.value, 1e6),
+        program_pj_per_byte: whole(extra_w / ratings.write_mb_s.value, 1e6),
+    }
+}
+
+impl Profile {
+    /// Controller time of a command of this size.
+    #[must_use]
+    pub fn controller_ns(&self, length_bytes: u64) -> u64 {
+        self.command_ns + length_bytes.div_ceil(SECTOR_BYTES) * self.sector_ns
+    }
+
+    /// What a 4 KiB read takes in stages that have a queue, on an idle drive.
+    #[must_use]
+    pub fn staged_read_ns(&self) -> u64 {
+        self.controller_ns(RATED_BYTES)
+            + self.read_unit_ns
+            + Pace::of_bytes_per_s(self.path_bytes_per_s).time_ns(RATED_BYTES)
+            + Pace::of_bytes_per_s(self.port.to_host_bytes_per_s)
+                .time_ns(RATED_BYTES + self.port.command_overhead_bytes)
+    }
+
+    /// The same of a write.
+    #[must_use]
+    pub fn staged_write_ns(&self) -> u64 {
+        self.controller_ns(RATED_BYTES)
+            + Pace::of_bytes_per_s(self.path_bytes_per_s).time_ns(RATED_BYTES)
+            + Pace::of_bytes_per_s(self.port.to_drive_bytes_per_s)
+                .time_ns(RATED_BYTES + self.port.command_overhead_bytes)
+    }
+}
+
+fn check_consistency(
+    family: &Family,
+    member: &super::Member,
+    profile: &Profile,
+) -> Result<(), ProfileError> {
+    let found = link_rule(family, member)
+        .or_else(|| latency_rule(profile))
+        .or_else(|| flash_rule(member, profile));
+    match found {
+        None => Ok(()),
+        Some((key, rule)) => Err(ProfileError {
+            drive: member.id.clone(),
+            key: key.to_string(),
+            rule,
+        }),
+    }
+}
+
+/// A rule that is broken, and the key at which.
+type Broken = Option<(&'static str, String)>;
+
+fn link_rule(family: &Family, member: &super::Member) -> Broken {
+    let ratings = &member.ratings;
+    let (lanes, generation) = (family.link.lanes.value, family.link.generation.value);
+    if !(3.0..=6.0).contains(&generation) || lanes > 64.0 {
+        let rule = "has to have at most 64 lanes, of generation 3 to 6";
+        return Some(("link", rule.to_string()));
+    }
+    let link_mb_s = raw_bytes_per_s(lanes as u64, generation as u64) / 1_000_000;
+    for (key, mb_s) in [
+        ("ratings.read_kiops", ratings.read_kiops.value * 4.096),
+        ("ratings.read_mb_s", ratings.read_mb_s.value),
+        ("ratings.write_mb_s", ratings.write_mb_s.value),
+    ] {
+        if mb_s > link_mb_s as f64 {
+            let asked = whole(mb_s, 1.0);
+            let rule = format!("needs {asked} MB/s, but the link has {link_mb_s} MB/s");
+            return Some((key, rule));
+        }
+    }
+    None
+}
+
+fn latency_rule(profile: &Profile) -> Broken {
+    for (key, whole_ns, staged_ns) in [
+        (
+            "latency.read_us",
+            profile.read_latency_ns,
+            profile.staged_read_ns(),
+        ),
+        (
+            "latency.write_us",
+            profile.write_latency_ns,
+            profile.staged_write_ns(),
+        ),
+    ] {
+        if whole_ns < staged_ns {
+            let floor_us = staged_ns.div_ceil(1000);
+            let rule = format!("is below its floor: the stages alone take {floor_us} us");
+            return Some((key, rule));
+        }
+    }
+    None
+}
+
+fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
+    let ratings = &member.ratings;
+    let per_program = profile.episode_bytes() as f64 * 1e9 / profile.program_ns as f64;
+    // Half a percent: figures are rounded.
+    let (key, rule) = if profile.amplification_per_mille < 1000 {
+        (
+            "ratings.steady_write_kiops",
+            "times 4 KiB is more than ratings.write_mb_s",
+        )
+    } else if profile.program_bytes_per_s as f64 > per_program * 1.005 {
+        (
+            "ratings.write_mb_s",
+            "is more than all units can program (media.program_kib)",
+        )
+    } else if ratings.capacity_gb.value < 1.0 {
+        ("ratings.capacity_gb", "has to be at least 1")
+    } else if ratings.units.value > 65_536.0 {
+        ("ratings.units", "has to be at most 65536")
+    } else if !profile.stripe_bytes.is_multiple_of(RATED_BYTES) {
+        ("media.stripe_kib", "has to be a multiple of 4")
+    } else if profile.command_ns == 0 {
+        (
+            "controller.sector_ns",
+            "times 8 is more than ratings.read_kiops leave for a command",
+        )
+    } else if profile.command_max_bytes > profile.buffer_bytes {
+        (
+            "controller.buffer_kib",
+            "has to hold the largest command (limits.command_max_kib)",
+        )
+    } else if profile.amplification_per_mille > AMPLIFICATION_MAX_PER_MILLE {
+        (
+            "ratings.steady_write_kiops",
+            "times 4 KiB is less than a hundredth of ratings.write_mb_s",
+        )
+    } else if profile.pool_bytes > profile.capacity_bytes.min(POOL_MAX_BYTES) {
+        ("ratings.pool_mb", "has to be at most the capacity and 1 TB")
+    } else if profile.pool_bytes < profile.episode_bytes() {
+        ("ratings.pool_mb", "has to hold one program on every unit")
+    } else if ratings.active_w.value < ratings.idle_w.value {
+        ("ratings.active_w", "is below ratings.idle_w")
+    } else {
+        return None;
+    };
+    Some((key, rule.to_string()))
+}
+
+impl Profile {
+    /// Host bytes of one episode of garbage collection: one program on every unit.
+    #[must_use]
+    pub fn episode_bytes(&self) -> u64 {
+        self.units as u64 * self.program_bytes
+    }
+}

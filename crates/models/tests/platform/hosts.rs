@@ -1,0 +1,102 @@
+//! What hosts cost.
+
+use super::*;
+
+#[test]
+fn a_core_of_three_gigahertz_passes_what_was_published() {
+    // O-23: 1.2 GB/s of 4 KiB reads by one thread, asynchronous with interrupts; many answers an interrupt.
+    let cores = graph("s2600wft-6154-x16").cores;
+    let costs = host("linux-4.13")
+        .host()
+        .unwrap()
+        .costs(&cores, 1, Completion::Interrupt);
+    let kiops = 1e6 / costs.direct_request_ns(100) as f64;
+    assert!((kiops / 293.0 - 1.0).abs() < 0.02, "{kiops}");
+    // Isolation is what its maker says that it takes.
+    let isolated = host("linux-3.10-kpti")
+        .host()
+        .unwrap()
+        .costs(&cores, 1, Completion::Interrupt);
+    let loss = 1.0 - costs.direct_request_ns(100) as f64 / isolated.direct_request_ns(100) as f64;
+    assert!((0.08..0.19).contains(&loss), "{loss}");
+}
+
+#[test]
+fn polling_saves_the_interrupt_and_the_appliance_costs_nothing() {
+    let cores = graph("s2600wft-6154-x16").cores;
+    let host_of = |name: &str| host(name).host().unwrap();
+    let delay_ns = |completion| {
+        let costs = host_of("linux-4.13").costs(&cores, 1, completion);
+        costs.notice_ns + costs.interrupt_ns + costs.switch_ns + costs.answer_command_ns
+    };
+    // O-17 has one to two microseconds for synchronous reads.
+    let saved_ns = delay_ns(Completion::Interrupt) - delay_ns(Completion::Polled);
+    assert!((900..=2_400).contains(&saved_ns), "{saved_ns}");
+    let looks = |completion| {
+        host_of("linux-4.13")
+            .costs(&cores, 1, completion)
+            .look_per_mille
+    };
+    let all = [
+        Completion::Interrupt,
+        Completion::Hybrid,
+        Completion::Polled,
+    ]
+    .map(looks);
+    assert_eq!(all, [0, 500, 1000]);
+    let nothing = host_of("appliance").costs(&cores, 1, Completion::Interrupt);
+    assert_eq!(nothing, models::host::Costs::default());
+}
+
+#[test]
+fn every_constant_of_a_host_makes_requests_dearer_or_later() {
+    let cores = graph("s2600wft-6154-x16").cores;
+    let sum = |file: &HostFile, completion| {
+        let costs = file.host().unwrap().costs(&cores, 1, completion);
+        costs.direct_request_ns(1) + costs.notice_ns
+    };
+    let mut names = Vec::new();
+    host("linux-3.10-kpti").each_figure(&mut |table, key, _| names.push(format!("{table}.{key}")));
+    for name in names.iter().filter(|name| {
+        !["_isolation", "share", "_changes"]
+            .map(|end| name.ends_with(end))
+            .contains(&true)
+    }) {
+        let polled = name.contains("polled") || name.contains("look");
+        let completion = if polled {
+            Completion::Polled
+        } else {
+            Completion::Interrupt
+        };
+        let [less, more] = [0.8, 1.25].map(|factor| {
+            let mut file = host("linux-3.10-kpti");
+            file.figure_mut(name).unwrap().value *= factor;
+            sum(&file, completion)
+        });
+        assert!(less < more, "{name}: {less} {more}");
+    }
+}
+
+#[test]
+fn mds_work_scales_with_the_clock_and_a_wrong_number_is_told() {
+    let costs = |platform: &str| md().costs(&graph(platform).cores, 8).unwrap();
+    let [fast, slow] = ["s2600wft-6154-x16", "s2600wft-8170"].map(costs);
+    // 3.0 and 2.8 GHz.
+    assert_eq!([fast.map_ns, slow.map_ns], [200, 214]);
+    assert_eq!(fast.page_ns, slow.page_ns);
+    assert_eq!(fast.line_ns, [8, 60, 200]);
+    assert_eq!(fast.chunk_bytes, 128 << 10);
+    let cores = graph("s2600wft-8170").cores;
+    let mut wrong = md();
+    wrong.figure_mut("array.stripe_cache_heads").unwrap().value = 16.0;
+    assert_eq!(
+        wrong.costs(&cores, 8).unwrap_err().to_string(),
+        "md-2018: array.stripe_cache_heads is 16, but has to be from 17 to 32768."
+    );
+    wrong = md();
+    wrong.schema = 7;
+    assert_eq!(
+        wrong.costs(&cores, 8).unwrap_err().to_string(),
+        "md-2018: schema is 7, but this program reads 1."
+    );
+}

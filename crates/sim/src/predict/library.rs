@@ -1,0 +1,238 @@
+//! What can be asked for: drives, platforms and hosts that come with the program, and drives and platforms from the
+//! user's files.
+
+use lab::claims::predictor::NotModelled;
+use lab::schema::catalogue::Catalogue;
+use lab::schema::document::{Refusal, read};
+use lab::schema::setup::{self, Reference, Setup};
+use models::export::{Export, ExportFile};
+use models::host::{Host, HostFile};
+use models::library;
+use models::md::MdFile;
+use models::platform::{Graph, Machine};
+use models::profile::Profile;
+use std::collections::BTreeMap;
+
+/// Platforms, by file.
+pub(super) const PLATFORMS: [(&str, &str); 5] = [
+    (
+        "profiles/platforms/oakgate.toml",
+        include_str!("../../../../profiles/platforms/oakgate.toml"),
+    ),
+    (
+        "profiles/platforms/s2600wft-6154-x16.toml",
+        include_str!("../../../../profiles/platforms/s2600wft-6154-x16.toml"),
+    ),
+    (
+        "profiles/platforms/s2600wft-6154-x8.toml",
+        include_str!("../../../../profiles/platforms/s2600wft-6154-x8.toml"),
+    ),
+    (
+        "profiles/platforms/s2600wft-8170.toml",
+        include_str!("../../../../profiles/platforms/s2600wft-8170.toml"),
+    ),
+    (
+        "profiles/platforms/epyc-9554p-24.toml",
+        include_str!("../../../../profiles/platforms/epyc-9554p-24.toml"),
+    ),
+];
+
+/// Hosts, by file.
+pub(super) const HOSTS: [(&str, &str); 4] = [
+    (
+        "profiles/hosts/appliance.toml",
+        include_str!("../../../../profiles/hosts/appliance.toml"),
+    ),
+    (
+        "profiles/hosts/linux-3.10-kpti.toml",
+        include_str!("../../../../profiles/hosts/linux-3.10-kpti.toml"),
+    ),
+    (
+        "profiles/hosts/linux-4.13.toml",
+        include_str!("../../../../profiles/hosts/linux-4.13.toml"),
+    ),
+    (
+        "profiles/hosts/linux-6.12.toml",
+        include_str!("../../../../profiles/hosts/linux-6.12.toml"),
+    ),
+];
+
+/// What Linux md does and costs.
+pub(super) const MD_2018: (&str, &str) = (
+    "profiles/stacks/md-2018.toml",
+    include_str!("../../../../profiles/stacks/md-2018.toml"),
+);
+
+/// Exports.
+const NBD: (&str, &str) = (
+    "profiles/exports/nbd.toml",
+    include_str!("../../../../profiles/exports/nbd.toml"),
+);
+const UBLK: (&str, &str) = (
+    "profiles/exports/ublk.toml",
+    include_str!("../../../../profiles/exports/ublk.toml"),
+);
+
+/// Drives and platforms by what a configuration calls them: an id, or a file. Hosts by id.
+#[derive(Clone, Debug)]
+pub struct Library {
+    profiles: BTreeMap<String, Profile>,
+    platforms: BTreeMap<String, Graph>,
+    hosts: BTreeMap<String, Host>,
+    nbd: Export,
+    ublk: Export,
+    /// Linux md.
+    pub(super) md: MdFile,
+}
+
+impl Default for Library {
+    fn default() -> Library {
+        let profiles = library::all().into_iter();
+        let platforms = PLATFORMS.map(|(file, text)| {
+            let machine: Machine = read(file, text).expect("a test reads every platform");
+            let graph = machine.graph().expect("a test checks every platform");
+            (machine.platform, graph)
+        });
+        let hosts = HOSTS.map(|(file, text)| {
+            let host: HostFile = read(file, text).expect("a test reads every host");
+            let checked = host.host().expect("a test checks every host");
+            (host.host, checked)
+        });
+        let [nbd, ublk] = [NBD, UBLK].map(|(file, text)| {
+            let export: ExportFile = read(file, text).expect("a test reads every export");
+            export.export().expect("a test checks every export")
+        });
+        Library {
+            profiles: profiles.map(|it| (it.id.clone(), it)).collect(),
+            platforms: platforms.into(),
+            hosts: hosts.into(),
+            nbd,
+            ublk,
+            md: read(MD_2018.0, MD_2018.1).expect("a test reads md's file"),
+        }
+    }
+}
+
+impl Library {
+    /// Ids that a configuration may name: those of the claims, and the profiles that there are.
+    #[must_use]
+    pub fn catalogue(&self) -> Catalogue {
+        let mut catalogue = Catalogue::of_claims();
+        let add = |known: &mut Vec<String>, id: &String| {
+            if !known.contains(id) {
+                known.push(id.clone());
+            }
+        };
+        let Library {
+            profiles,
+            platforms,
+            hosts,
+            ..
+        } = self;
+        profiles
+            .keys()
+            .for_each(|id| add(&mut catalogue.drives, id));
+        platforms
+            .keys()
+            .for_each(|id| add(&mut catalogue.platforms, id));
+        hosts.keys().for_each(|id| add(&mut catalogue.hosts, id));
+        catalogue
+    }
+
+    /// Adds the drive that configurations call `reference` (`PATH`, or `PATH#ID`), of a family described by
+    /// `text`.
+    ///
+    /// # Errors
+    ///
+    /// When that is no family, has a number that no drive can have, or does not say which drive is meant.
+    pub fn add_file(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
+        let profile = library::in_file(reference, text)?;
+        self.profiles.insert(reference.to_owned(), profile);
+        Ok(())
+    }
+
+    /// Adds the platform that configurations call `reference`, a file with this text.
+    ///
+    /// # Errors
+    ///
+    /// When that is no platform, or has a number or a tree that no machine can have.
+    pub fn add_platform(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
+        let machine: Machine = read(reference, text)?;
+        let graph = machine.graph();
+        let graph = graph.map_err(|error| Refusal::new(reference, error.key, error.rule))?;
+        self.platforms.insert(reference.to_owned(), graph);
+        Ok(())
+    }
+
+    /// Everything that it holds for a setup, with all numbers to their last digit.
+    #[must_use]
+    pub fn contents(&self, setup: &Setup) -> String {
+        format!(
+            "{:?} {:?} {:?} {:?} {:?}",
+            self.profile(&setup.drive),
+            self.platform(&setup.platform),
+            self.host(&setup.host),
+            setup.export.map(|export| self.export(export)),
+            (setup.stack == self.md.stack).then_some(&self.md)
+        )
+    }
+
+    /// A drive.
+    ///
+    /// # Errors
+    ///
+    /// When there is no profile of it.
+    pub fn profile(&self, drive: &Reference) -> Result<&Profile, NotModelled> {
+        let name = drive.text();
+        self.profiles.get(name).ok_or_else(|| NotModelled {
+            reason: format!("there is no profile of the drive \"{name}\""),
+        })
+    }
+
+    /// A platform.
+    ///
+    /// # Errors
+    ///
+    /// When there is no profile of it.
+    pub fn platform(&self, platform: &Reference) -> Result<&Graph, NotModelled> {
+        let name = platform.text();
+        self.platforms.get(name).ok_or_else(|| NotModelled {
+            reason: format!("the platform \"{name}\" is not modelled yet"),
+        })
+    }
+
+    /// A host.
+    ///
+    /// # Errors
+    ///
+    /// When there is no profile of it.
+    pub fn host(&self, name: &str) -> Result<&Host, NotModelled> {
+        self.hosts.get(name).ok_or_else(|| NotModelled {
+            reason: format!("the host \"{name}\" is not modelled yet"),
+        })
+    }
+
+    /// An export.
+    #[must_use]
+    pub fn export(&self, export: setup::Export) -> &Export {
+        match export {
+            setup::Export::Nbd => &self.nbd,
+            setup::Export::Ublk => &self.ublk,
+        }
+    }
+
+    /// The drives of which there are profiles, in order.
+    pub fn drives(&self) -> impl Iterator<Item = &str> {
+        self.profiles.keys().map(String::as_str)
+    }
+
+    /// The platforms that are modelled, in order.
+    pub fn platforms(&self) -> impl Iterator<Item = &str> {
+        self.platforms.keys().map(String::as_str)
+    }
+
+    /// The hosts that are modelled, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.hosts.keys().map(String::as_str)
+    }
+}

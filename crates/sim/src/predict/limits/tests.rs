@@ -1,0 +1,103 @@
+//! Limits of arrays of which it is known what binds, and what is behind that.
+
+use super::*;
+use crate::predict::{Virtual, library::Library};
+use lab::claims::predictor::Samples;
+use lab::schema::configuration::read_configurations;
+use lab::schema::metric::Metric;
+use std::collections::BTreeSet;
+
+/// The limits of a point; reads of 4 KiB on steady drives unless the load says otherwise.
+fn limits(setup: &str, workload: &str) -> Limits {
+    let text = format!(
+        "schema = 1\n[setup.s]\ndrive = \"p4510-2tb\"\n{setup}\n[points]\np = {{ setup = \"s\", state = \"steady\", \
+         workload = {{ {workload} }} }}\n"
+    );
+    let points = read_configurations("p.toml", &text, &Library::default().catalogue());
+    let points = points.expect(&text);
+    let predictor = Virtual {
+        limits: Depth::Behind,
+        ..Virtual::default()
+    };
+    let answer = predictor.answer(&points["p"], &BTreeSet::from([Metric::Iops]));
+    let answer = answer.expect("it is modelled");
+    let limits = answer.limits.expect("it was asked");
+    assert_eq!(
+        answer.prediction.limited_by.as_ref(),
+        Some(&limits.first.name)
+    );
+    let Samples::Runs(runs) = &answer.prediction.metrics[&Metric::Iops] else {
+        panic!("runs have figures");
+    };
+    assert!(
+        limits.behind_iops.is_none_or(|iops| iops > runs[0]),
+        "{limits:?}"
+    );
+    limits
+}
+
+fn names(limits: &Limits) -> (&str, Option<&str>) {
+    let behind = limits.behind.as_ref().map(|behind| behind.name.as_str());
+    (&limits.first.name, behind)
+}
+
+fn array(platform: &str, host: &str) -> String {
+    format!(
+        "count = 4\nlevel = 0\nplatform = \"{platform}\"\nhost = \"{host}\"\nstack = \"fullstripe\""
+    )
+}
+
+const ALONE: &str =
+    "count = 1\nlevel = \"none\"\nplatform = \"oakgate\"\nhost = \"appliance\"\nstack = \"none\"";
+const STREAMS: &str = "op = \"read\", bs = \"128k\", threads = 4, qd = 16";
+
+#[test]
+fn a_narrow_uplink_limits_streams_and_the_root_port_a_wide_one() {
+    let narrow = limits(&array("s2600wft-6154-x8", "linux-6.12"), STREAMS);
+    let (first, behind) = names(&narrow);
+    assert_eq!(first, "uplink of \"switch\"");
+    // What a tenth more of a link that binds alone gives is a tenth.
+    let gain = narrow.first.gain_percent.expect("it is a resource");
+    assert!((9.0..=11.0).contains(&gain), "{gain}");
+    assert_eq!(behind, Some("root port \"stack\""));
+    let wide = limits(&array("s2600wft-6154-x16", "linux-6.12"), STREAMS);
+    // What a drive moves and what its link does are alike: 3.20 and 3.22 GB/s.
+    assert_eq!(
+        names(&wide),
+        ("root port \"stack\"", Some("drives and drives' links"))
+    );
+}
+
+#[test]
+fn small_reads_wait_for_the_core_that_passes_them_on() {
+    let load = "op = \"randread\", bs = \"4k\", threads = 8, qd = 64";
+    let limits = limits(&array("epyc-9554p-24", "linux-6.12"), load);
+    assert_eq!(
+        names(&limits),
+        ("engine cores (mostly kernel)", Some("drives (controllers)"))
+    );
+}
+
+#[test]
+fn few_requests_wait_for_what_nobody_queues_for() {
+    let load = "op = \"randread\", bs = \"4k\", threads = 1, qd = 1";
+    let limits = limits(ALONE, load);
+    let (first, behind) = names(&limits);
+    assert_eq!(first, "queue depth, waiting for the drives' latency");
+    assert_eq!(limits.first.gain_percent, None);
+    assert_eq!(behind, Some("queue depth, waiting for the drives' latency"));
+}
+
+#[test]
+fn one_drive_is_limited_by_its_parts_or_by_what_is_demanded() {
+    let load = "op = \"randread\", bs = \"4k\", threads = 1, qd = 256, demand_iops";
+    let met = limits(ALONE, &format!("{load} = 100000"));
+    assert_eq!(names(&met), ("demand", None));
+    let missed = limits(ALONE, &format!("{load} = 2000000"));
+    assert_eq!(names(&missed).0, "drives (controllers)");
+    let load = "op = \"randwrite\", bs = \"4k\", threads = 1, qd = 64";
+    assert_eq!(
+        names(&limits(ALONE, load)).0,
+        "drives (programs and collection)"
+    );
+}

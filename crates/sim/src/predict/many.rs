@@ -1,0 +1,67 @@
+//! Many points, on several threads. A point runs on one thread and knows of no other, so what comes out does not
+//! depend on how many there are.
+
+use super::{Answer, Virtual};
+use lab::claims::predictor::NotModelled;
+use lab::schema::configuration::Configuration;
+use lab::schema::metric::Metric;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Configurations and the figures wanted of each: each is run once, whoever asks.
+pub type Wanted = BTreeMap<Configuration, BTreeSet<Metric>>;
+/// What came of each.
+pub type Answered = BTreeMap<Configuration, Result<Answer, NotModelled>>;
+
+/// Requests per second of a closed loop, for each that is outstanding, and at most: fast drives and many of them.
+const CLOSED_LOOP_IOPS: (u64, u64) = (500, 2_000_000);
+
+/// How much work a point is, in rough thousands of commands: for progress, and to begin with the longest.
+#[must_use]
+pub fn work(configuration: &Configuration) -> u64 {
+    let workload = &configuration.workload;
+    let seconds = match (workload.skip_seconds, workload.seconds) {
+        (None, Some(seconds)) => u64::from(seconds),
+        _ => 10,
+    };
+    let (each, most) = CLOSED_LOOP_IOPS;
+    let closed_loop = (workload.total_depth() * each).min(most);
+    seconds * workload.demand_iops.unwrap_or(closed_loop) / 1000 + 1
+}
+
+/// Answers all. `finished` hears of each answer when it is there, on the thread that has found it, and with it how
+/// much of the [`work`] has been done.
+#[must_use]
+pub fn answer_all(
+    predictor: &Virtual,
+    wanted: &Wanted,
+    jobs: usize,
+    finished: impl Fn(&Configuration, &Result<Answer, NotModelled>, u64) + Sync,
+) -> Answered {
+    let mut order: Vec<_> = wanted.iter().collect();
+    order.sort_by_key(|(configuration, _)| std::cmp::Reverse(work(configuration)));
+    let next = AtomicUsize::new(0);
+    let done = AtomicU64::new(0);
+    let answers = Mutex::new(Answered::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, order.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((configuration, metrics)) =
+                    order.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let answer = predictor.answer(configuration, metrics);
+                    let amount = work(configuration);
+                    let so_far = done.fetch_add(amount, Ordering::Relaxed) + amount;
+                    finished(configuration, &answer, so_far);
+                    lock(&answers).insert((*configuration).clone(), answer);
+                }
+            });
+        }
+    });
+    std::mem::take(&mut *lock(&answers))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,275 @@
+//! From a configuration to its figures: a point of the claims, or of anybody's file, is run in virtual time.
+//!
+//! | step | file |
+//! |---|---|
+//! | drives by id or file | [`library`] |
+//! | what surrounds them: host and platform | [`surroundings`] |
+//! | one run of a point | [`point`] |
+//! | from when and for how long it is measured | [`window`] |
+//! | what limits it | [`limits`], of [`resources`] |
+//! | what it is owed to | [`mechanisms`] |
+//! | many points, on several threads | [`many`] |
+//! | the same everywhere | [`fingerprint`] |
+//! | constants that were fitted | [`fitted`] |
+//! | any bytes instead of files | [`exercise`] |
+//!
+//! A predictor is given a configuration and the names of figures; what was published is nowhere near it. The
+//! same configuration gives the same figures on every machine and on any number of threads: each run is a
+//! function of its seed, and all points share their seeds, so that ratios are taken run by run.
+
+pub mod exercise;
+pub mod fingerprint;
+pub mod fitted;
+pub mod library;
+pub mod limits;
+pub mod many;
+pub mod mechanisms;
+pub mod point;
+pub mod resources;
+pub mod surroundings;
+pub mod window;
+
+use lab::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
+use lab::schema::configuration::{Configuration, State};
+use lab::schema::metric::Metric;
+use lab::schema::results::{Value, summary};
+use lab::statistics::replications::{REPLICATIONS_MIN, estimate, seeds};
+use library::Library;
+use limits::{Depth, Found, Limits};
+use mechanisms::Mechanisms;
+use point::{Measured, Point, Rebuild, Start};
+/// By which remembered answers are named.
+pub use repeatable::digest::digest;
+use repeatable::random::mix;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use window::Effort;
+
+/// Seed of the first run; the others follow.
+const FIRST_SEED: u64 = 1;
+
+/// What a result of reads on fresh drives carries.
+pub const UNWRITTEN: &str =
+    "not representative: reads of space that was never written do not touch flash";
+
+/// A window that begins later than this may find drives in another state than a short run does.
+const LATE_NS: u64 = 20_000_000_000;
+
+/// Answers questions by running them.
+#[derive(Clone, Debug, Default)]
+pub struct Virtual {
+    /// The drives that it knows.
+    pub library: Library,
+    /// Long enough for 99.999 %, which takes twenty times as long.
+    pub deep: bool,
+    /// Whether to find out what limits, which takes some ten short runs more.
+    pub limits: Depth,
+    /// What is switched off in the models, for asking what a figure is owed to.
+    pub without: Mechanisms,
+    /// No longer than somebody waits for: see [`window::Effort::quick`].
+    pub quick: bool,
+}
+
+/// What came of a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Figures run by run, for claims.
+    pub prediction: Prediction,
+    /// Figures of all runs together, with their intervals.
+    pub summary: BTreeMap<Metric, Value>,
+    /// Seeds of the runs.
+    pub seeds: Vec<u64>,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+    /// Of everything that has happened in these runs, and when.
+    pub digest: u64,
+    /// Commands that drives have carried out, in all runs.
+    pub commands: u64,
+    /// Cores that were busy, by who has to account for them; `None` where no processors are modelled.
+    pub cores: Option<CoresByBook>,
+    /// Bytes that clients see.
+    pub size_bytes: u64,
+    /// How fast a rebuild went beside the load, if there was one.
+    pub rebuild: Option<Rebuild>,
+    /// What limits it, if that was asked and can be said of a short run: not of one that measures late what has
+    /// been written meanwhile.
+    pub limits: Option<Limits>,
+}
+
+/// Cores that were busy, by who has to account for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoresByBook {
+    /// Clients: making requests and taking answers.
+    pub client: f64,
+    /// Kernel and export: passing commands on, taking answers, waking up, looking in vain, serving clients.
+    pub kernel: f64,
+    /// RAID.
+    pub raid: f64,
+}
+
+impl Virtual {
+    /// All that an answer depends on, beside the program itself: for remembering answers.
+    #[must_use]
+    pub fn question(&self, configuration: &Configuration, wanted: &BTreeSet<Metric>) -> String {
+        let contents = self.library.contents(&configuration.setup);
+        let Virtual {
+            deep,
+            limits,
+            without,
+            quick,
+            ..
+        } = self;
+        format!(
+            "{configuration:?} {wanted:?} deep: {deep} quick: {quick} limits: {limits:?} {without:?} {contents}"
+        )
+    }
+
+    /// The figures `wanted` of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// When something of it is not modelled, or a run broke one of its laws.
+    pub fn answer(
+        &self,
+        configuration: &Configuration,
+        wanted: &BTreeSet<Metric>,
+    ) -> Result<Answer, NotModelled> {
+        let point = Point::new(configuration, &self.library)?.without(&self.without);
+        let failed = |error: anyhow::Error| NotModelled {
+            reason: format!("the run failed: {error:#}"),
+        };
+        let effort = if self.quick {
+            Effort::quick()
+        } else {
+            Effort::full(window::requests_wanted(wanted, self.deep))
+        };
+        let plan = window::choose(&point, FIRST_SEED, effort).map_err(failed)?;
+        let seeds: Vec<u64> = seeds(FIRST_SEED, REPLICATIONS_MIN).collect();
+        let runs = seeds
+            .iter()
+            .map(|seed| point.measure(plan.start, *seed, plan.window));
+        let runs: Vec<Measured> = runs.collect::<anyhow::Result<_>>().map_err(failed)?;
+        let figure = |metric: &Metric| {
+            let values = runs.iter().map(|run| run.figure(*metric));
+            let values: Option<Vec<f64>> = values.collect();
+            Some((*metric, Samples::Runs(values?)))
+        };
+        let is_short = plan.start == Start::Spent || plan.window.from_ns <= LATE_NS;
+        let depth = if is_short {
+            self.limits
+        } else {
+            Depth::Nothing
+        };
+        let (limits, limits_commands) = limits_of(&point, &plan, &runs, depth).map_err(failed)?;
+        Ok(Answer {
+            prediction: Prediction {
+                metrics: wanted.iter().filter_map(figure).collect(),
+                limited_by: limits.as_ref().map(|limits| limits.first.name.clone()),
+            },
+            cores: cores(&runs),
+            size_bytes: point.size_bytes(),
+            rebuild: rebuild(&runs),
+            limits,
+            summary: together(&runs),
+            seeds,
+            digest: runs.iter().fold(0, |all, run| mix(all ^ run.digest)),
+            notes: plan
+                .notes
+                .into_iter()
+                .chain(unwritten(configuration))
+                .collect(),
+            commands: plan.commands
+                + runs.iter().map(|run| run.commands).sum::<u64>()
+                + limits_commands,
+        })
+    }
+}
+
+/// A word on reads of what was never written, which take no time that a drive in use would take.
+fn unwritten(configuration: &Configuration) -> Option<String> {
+    let reads = configuration.workload.read_percent() != Some(0);
+    let is_fresh = configuration.state == State::Fresh;
+    (is_fresh && reads).then(|| UNWRITTEN.to_owned())
+}
+
+/// What limits the point that these are runs of.
+fn limits_of(
+    point: &Point,
+    plan: &window::Plan,
+    runs: &[Measured],
+    depth: Depth,
+) -> anyhow::Result<(Option<Limits>, u64)> {
+    let [mut iops, mut commands, mut seconds] = [0.0; 3];
+    for run in runs {
+        iops += run.figures.iops() / runs.len() as f64;
+        commands += run.commands as f64;
+        seconds += plan.window.until_ns as f64 / 1e9;
+    }
+    let found = Found {
+        point,
+        start: plan.start,
+        seed: FIRST_SEED,
+        iops,
+        commands_per_request: commands / (seconds * iops).max(1.0),
+        commands: Cell::new(0),
+    };
+    let limits = found.limits(depth)?;
+    Ok((limits, found.commands.get()))
+}
+
+/// Cores that were busy in the mean of all runs.
+fn cores(runs: &[Measured]) -> Option<CoresByBook> {
+    let mut sum = CoresByBook::default();
+    for run in runs {
+        let books = run.books?;
+        let cores = |ns: u64| ns as f64 / run.figures.window_ns.max(1) as f64 / runs.len() as f64;
+        sum.client += cores(books.client_ns);
+        sum.kernel += cores(books.kernel_ns);
+        sum.raid += cores(books.raid_ns);
+    }
+    Some(sum)
+}
+
+/// The pace of a rebuild in the mean of all runs.
+fn rebuild(runs: &[Measured]) -> Option<Rebuild> {
+    let rebuilds: Option<Vec<Rebuild>> = runs.iter().map(|run| run.rebuild).collect();
+    let rebuilds = rebuilds?;
+    let sum: f64 = rebuilds.iter().map(|one| one.bytes_per_s).sum();
+    Some(Rebuild {
+        bytes_per_s: sum / rebuilds.len() as f64,
+        total_bytes: rebuilds.first()?.total_bytes,
+    })
+}
+
+/// The figures of all runs together.
+fn together(runs: &[Measured]) -> BTreeMap<Metric, Value> {
+    let of_clients: Vec<_> = runs.iter().map(|run| run.figures.clone()).collect();
+    let mut all = summary(&of_clients);
+    for metric in [Metric::Watts, Metric::CpuCores] {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| run.figure(metric)).collect();
+        if let Some(estimate) = values.and_then(|values| estimate(&values)) {
+            let value = Value {
+                interval: Some(estimate.interval),
+                ..Value::new(metric, estimate.mean)
+            };
+            all.insert(metric, value);
+        }
+    }
+    all
+}
+
+impl Predictor for Virtual {
+    fn predict(
+        &mut self,
+        configuration: &Configuration,
+        wanted: &BTreeSet<Metric>,
+    ) -> Result<Prediction, NotModelled> {
+        self.answer(configuration, wanted)
+            .map(|answer| answer.prediction)
+    }
+}
+
+#[cfg(test)]
+mod tests;

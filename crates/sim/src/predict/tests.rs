@@ -1,0 +1,306 @@
+//! The way from a configuration to its figures, and that nothing but the configuration is on it.
+
+use super::many::{Wanted, answer_all};
+use super::*;
+use lab::claims::book::{FILES, frozen, load};
+use lab::schema::configuration::read_configurations;
+use lab::schema::metric::Statistic;
+
+/// A point of one drive of the appliance, with these keys beside `bs`.
+fn point(setup: &str, state: &str, workload: &str) -> Configuration {
+    let text = format!(
+        "schema = 1\n[setup.s]\nplatform = \"oakgate\"\nhost = \"appliance\"\n{setup}\n[points]\np = {{ setup = \"s\", \
+         state = \"{state}\", workload = {{ bs = \"4k\", {workload} }} }}\n"
+    );
+    let catalogue = Library::default().catalogue();
+    let points = read_configurations("p.toml", &text, &catalogue).expect(&text);
+    points["p"].clone()
+}
+
+const ALONE: &str = "drive = \"p4510-8tb\"\ncount = 1\nlevel = \"none\"\nstack = \"none\"";
+
+fn figures(configuration: &Configuration) -> BTreeMap<Metric, f64> {
+    let wanted = BTreeSet::from([
+        Metric::Iops,
+        Metric::Latency(Statistic::Mean),
+        Metric::Watts,
+        Metric::CpuCores,
+        Metric::DemandMet,
+        Metric::SecondsHeld,
+    ]);
+    let answer = Virtual::default().answer(configuration, &wanted);
+    let metrics = answer.expect("it is modelled").prediction.metrics;
+    let mean = |samples| match samples {
+        Samples::Exact(value) => value,
+        Samples::Runs(runs) => {
+            assert_eq!(runs.len(), 5);
+            runs.iter().sum::<f64>() / 5.0
+        }
+    };
+    let means = metrics.into_iter();
+    means
+        .map(|(metric, samples)| (metric, mean(samples)))
+        .collect()
+}
+
+#[test]
+fn one_drive_reads_as_fast_as_it_is_asked_and_no_faster_than_it_can() {
+    let at = |demand: u64| {
+        let load = format!("op = \"randread\", threads = 1, qd = 256, demand_iops = {demand}");
+        figures(&point(ALONE, "steady", &load))
+    };
+    let (slow, fast) = (at(100_000), at(700_000));
+    assert!(
+        (99_900.0..=100_100.0).contains(&slow[&Metric::Iops]),
+        "{slow:?}"
+    );
+    assert_eq!(slow[&Metric::DemandMet], 1.0);
+    assert_eq!(fast[&Metric::DemandMet], 0.0);
+    // The rated reads of the drive.
+    assert!((600e3..=637e3).contains(&fast[&Metric::Iops]), "{fast:?}");
+    assert!(fast[&Metric::Watts] > slow[&Metric::Watts]);
+    let mean_us = slow[&Metric::Latency(Statistic::Mean)];
+    assert!((85.0..120.0).contains(&mean_us), "{mean_us}");
+    assert!(
+        !slow.contains_key(&Metric::CpuCores),
+        "no processor is modelled"
+    );
+}
+
+#[test]
+fn the_long_run_of_writes_is_measured_without_waiting_for_it() {
+    let load = "op = \"randwrite\", threads = 1, qd = 256, demand_iops = 200000";
+    let long_run = figures(&point(ALONE, "steady", load));
+    assert!(
+        (146e3..=154e3).contains(&long_run[&Metric::Iops]),
+        "{long_run:?}"
+    );
+    let later = figures(&point(
+        ALONE,
+        "steady",
+        &format!("{load}, skip_seconds = 120, seconds = 60"),
+    ));
+    assert!((long_run[&Metric::Iops] / later[&Metric::Iops] - 1.0).abs() < 0.01);
+    // From the start the pool still gives what the drive cannot go on giving.
+    let start = figures(&point(ALONE, "steady", &format!("{load}, seconds = 2")));
+    assert!(start[&Metric::Iops] > 190e3, "{start:?}");
+    assert_eq!(start[&Metric::SecondsHeld], 2.0);
+}
+
+#[test]
+fn arrays_are_the_engine_itself() {
+    let array = |level: u32, count: u32| {
+        format!("drive = \"p4510-2tb\"\ncount = {count}\nlevel = {level}\nstack = \"fullstripe\"")
+    };
+    let load = "op = \"randread\", threads = 8, qd = 64";
+    let alone = "drive = \"p4510-2tb\"\ncount = 1\nlevel = \"none\"\nstack = \"none\"";
+    let one = figures(&point(alone, "steady", load));
+    let four = figures(&point(&array(0, 4), "steady", load));
+    let gain = four[&Metric::Iops] / one[&Metric::Iops];
+    // Depth 512 keeps four drives busy, if not as busy as one.
+    assert!((3.0..=4.0).contains(&gain), "{gain}");
+    let load = "op = \"randwrite\", threads = 1, qd = 32";
+    let raid5 = figures(&point(&array(5, 4), "steady", load));
+    let raid0 = figures(&point(&array(0, 4), "steady", load));
+    assert!(
+        raid5[&Metric::Iops] < raid0[&Metric::Iops] / 1.9,
+        "{raid5:?} {raid0:?}"
+    );
+}
+
+#[test]
+fn what_is_not_modelled_says_so() {
+    let load = "op = \"randread\", threads = 1, qd = 1";
+    let reason = |setup: &str| {
+        let configuration = point(setup, "steady", load);
+        let answer = Virtual::default().answer(&configuration, &BTreeSet::new());
+        answer.expect_err(setup).reason
+    };
+    assert_eq!(
+        reason("drive = \"9100max-2400gb\"\ncount = 1\nlevel = \"none\"\nstack = \"none\""),
+        "there is no profile of the drive \"9100max-2400gb\""
+    );
+    assert_eq!(
+        reason("drive = \"p4510-2tb\"\ncount = 4\nlevel = 0\nstack = \"rst-z270\""),
+        "the stack \"rst-z270\" is not modelled yet"
+    );
+    assert_eq!(
+        reason("drive = \"p4510-2tb\"\ncount = 4\nlevel = 0\nstack = \"md-2018\""),
+        "md-2018 runs on the processors of a platform only"
+    );
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same() {
+    let mut wanted = Wanted::new();
+    for demand in [20_000, 40_000, 60_000] {
+        let load = format!("op = \"randread\", threads = 2, qd = 8, demand_iops = {demand}");
+        let metrics =
+            BTreeSet::from([Metric::Iops, Metric::Latency(Statistic::P99), Metric::Watts]);
+        wanted.insert(point(ALONE, "steady", &load), metrics);
+    }
+    let [one, three] = [1, 3].map(|jobs| {
+        let answers = answer_all(&Virtual::default(), &wanted, jobs, |_, _, _| {});
+        answers
+            .into_values()
+            .map(|answer| answer.expect("modelled").prediction)
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(one, three);
+    assert!(one.iter().all(|prediction| prediction.metrics.len() == 3));
+}
+
+/// The claims with everything exchanged that was published: each interval is that of another row, each nominal value
+/// is gone, facts, texts and uses are others.
+fn shuffled() -> Vec<(&'static str, String)> {
+    let shuffle = |(file, text): &(&'static str, &str)| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for key in ["interval = ", "text = ", "nominal = "] {
+            let places: Vec<usize> = (0..lines.len())
+                .filter(|at| lines[*at].starts_with(key))
+                .collect();
+            let mut values: Vec<String> = places.iter().map(|at| lines[*at].clone()).collect();
+            values.rotate_left(1);
+            for (at, value) in places.into_iter().zip(values) {
+                lines[at] = value;
+            }
+        }
+        (*file, lines.join("\n"))
+    };
+    FILES.iter().map(shuffle).collect()
+}
+
+#[test]
+fn published_values_do_not_reach_a_prediction() {
+    let files = shuffled();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(file, text)| (*file, text.as_str()))
+        .collect();
+    let (frozen, book) = frozen().expect("the frozen claims");
+    let (other, shuffled) = load(&files).expect("the form is kept");
+    assert_ne!(book, shuffled, "the published values are others");
+    // What a predictor is asked is the same, byte for byte, and so is what it answers: it has no other input, and
+    // two of them, asked afresh, say the same.
+    assert_eq!(format!("{frozen:?}"), format!("{other:?}"));
+    let drive = |configuration: &Configuration| configuration.setup.drive.text() == "p4510-8tb";
+    let quick = |configuration: &Configuration| {
+        let is_quick = configuration.workload.seconds.is_none();
+        is_quick && drive(configuration) && configuration.setup.host == "appliance"
+    };
+    let answers = |questions: &lab::claims::book::Questions| {
+        let mut wanted = Wanted::new();
+        for question in questions
+            .values()
+            .filter(|one| quick(&one.configuration))
+            .take(6)
+        {
+            wanted.insert(
+                question.configuration.clone(),
+                BTreeSet::from([Metric::Iops, Metric::Watts]),
+            );
+        }
+        let answered = answer_all(&Virtual::default(), &wanted, 2, |_, _, _| {});
+        let shown = answered.values().map(|answer| {
+            let answer = answer.as_ref();
+            format!("{:?}", answer.map(|answer| &answer.prediction))
+        });
+        shown.collect::<Vec<String>>()
+    };
+    let told = answers(&frozen);
+    assert_eq!(told, answers(&other));
+    assert!(
+        told.iter().any(|answer| answer.contains("Runs")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn nothing_is_keyed_by_a_claim_a_level_or_a_count() {
+    let (questions, book) = frozen().expect("the frozen claims");
+    let library = Library::default();
+    for id in library.catalogue().drives {
+        assert_eq!(book.use_of(&id), None, "{id} is a claim");
+        assert!(
+            questions.keys().all(|(_, point)| *point != id),
+            "{id} is a point"
+        );
+    }
+    // One drive has one profile, whatever it is part of.
+    let drives: BTreeSet<String> = questions
+        .values()
+        .map(|question| question.configuration.setup.drive.text().to_owned())
+        .collect();
+    let known: Vec<&String> = drives
+        .iter()
+        .filter(|id| library.profile(&(*id).clone().into()).is_ok())
+        .collect();
+    assert!(known.len() >= 2, "{known:?}");
+}
+
+#[test]
+fn a_file_describes_a_drive() {
+    let text = include_str!("../../../../profiles/drives/p4510.toml");
+    let mut library = Library::default();
+    let refused = |reference: &str, text: &str| {
+        let refusal = Library::default().add_file(reference, text);
+        refusal.expect_err(reference).to_string()
+    };
+    assert_eq!(
+        refused("d/p.toml", text),
+        "d/p.toml: member describes 4 drives: name one, like \"d/p.toml#p4510-1tb\"."
+    );
+    assert_eq!(
+        refused("p.toml#p4510-3tb", text),
+        "p.toml: member has no \"p4510-3tb\"; nearest: \"p4510-1tb\", \"p4510-2tb\" or \"p4510-4tb\"."
+    );
+    let slow = text.replace("read_us = { value = 85", "read_us = { value = 1");
+    let sentence = refused("p.toml#p4510-2tb", &slow);
+    assert!(
+        sentence.starts_with("p.toml: p4510-2tb.latency.read_us "),
+        "{sentence}"
+    );
+    library
+        .add_file("p.toml#p4510-2tb", text)
+        .expect("it is one");
+    let reference = "p.toml#p4510-2tb".to_owned().into();
+    let own = library.profile(&reference).expect("it was added");
+    assert_eq!(
+        own,
+        library
+            .profile(&"p4510-2tb".to_owned().into())
+            .expect("built in")
+    );
+}
+
+#[test]
+fn a_file_describes_a_platform() {
+    let text = include_str!("../../../../profiles/platforms/s2600wft-6154-x8.toml");
+    let mut library = Library::default();
+    library
+        .add_platform("mine/x8.toml", text)
+        .expect("it is one");
+    let [own, known] = ["mine/x8.toml", "s2600wft-6154-x8"].map(|name| {
+        let platform = library.platform(&name.to_owned().into());
+        platform.expect("it is there").clone()
+    });
+    assert_eq!(own, known);
+    for (from, to, expected) in [
+        (
+            "lanes = { value = 8",
+            "lanes = { value = 99",
+            "is 99, but has to be from 1 to 64",
+        ),
+        (
+            "sockets = { value = 2",
+            "sockets = { value = 0",
+            "is 0, but has to be from 1 to 8",
+        ),
+        ("[memory]", "[memories]", "memories"),
+    ] {
+        let refusal = library.add_platform("mine/x8.toml", &text.replacen(from, to, 1));
+        let sentence = refusal.expect_err(from).to_string();
+        assert!(sentence.starts_with("mine/x8.toml: "), "{sentence}");
+        assert!(sentence.contains(expected), "{sentence}");
+    }
+}

@@ -1,0 +1,110 @@
+//! What it costs that every drive has one counter of commands under way for all cores, as kernels had before 4.14: a
+//! core that passes a command on changes it, and again when the answer comes. Each such line is a server of its own
+//! ([`SharedLine`]).
+//!
+//! Both changes are booked when the command is passed on: with many commands under way, who was the last to change a
+//! line does not depend on which of a command's changes is meant.
+
+use super::host::Host;
+use engine::world::Io;
+use models::shared_line::SharedLine;
+
+/// The counters of a run's drives.
+pub struct DriveCounters {
+    lines: Vec<SharedLine>,
+    changes: u64,
+}
+
+impl DriveCounters {
+    /// Counters of so many drives that so many cores use; none where the host's kernel has none.
+    #[must_use]
+    pub fn new(host: &Host, drives: usize, cores: usize) -> DriveCounters {
+        let line = SharedLine::new(cores, host.line_ns, host.sockets);
+        let changes = host.drive_counter_changes;
+        DriveCounters {
+            lines: vec![line; if changes > 0 { drives } else { 0 }],
+            changes,
+        }
+    }
+
+    /// When a core that passes these commands on from `ready_ns` on has counted them. `now_ns` never falls from call to
+    /// call, and `ready_ns` is never before it.
+    pub fn counted_ns(&mut self, now_ns: u64, ready_ns: u64, core: usize, commands: &[Io]) -> u64 {
+        let mut at_ns = ready_ns;
+        for io in commands {
+            if let Some(line) = self.lines.get_mut(usize::from(io.member.0)) {
+                at_ns = line.change(now_ns, at_ns, core, self.changes);
+            }
+        }
+        at_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::plan::StepKind;
+    use engine::units::MemberId;
+    use engine::world::Token;
+
+    const MS: u64 = 1_000_000;
+
+    fn command(member: u8) -> Io {
+        Io {
+            token: Token(0),
+            member: MemberId(member),
+            kind: StepKind::Read,
+            offset_bytes: 0,
+            length_bytes: 4096,
+        }
+    }
+
+    /// Commands per second of cores that do nothing else, on one drive.
+    fn commands_per_s(cores: usize, changes: u64) -> f64 {
+        let host = Host {
+            line_ns: [8, 60, 200],
+            sockets: 2,
+            drive_counter_changes: changes,
+            ..Host::default()
+        };
+        let mut counters = DriveCounters::new(&host, 1, cores);
+        let mut free_ns = vec![0; cores];
+        let mut commands = 0;
+        while let Some((core, &now_ns)) = free_ns.iter().enumerate().min_by_key(|(_, at)| **at) {
+            if now_ns >= 4 * MS {
+                break;
+            }
+            commands += u64::from(now_ns >= 2 * MS);
+            let counted_ns = counters.counted_ns(now_ns, now_ns, core, &[command(0)]);
+            free_ns[core] = counted_ns.max(now_ns + 1);
+        }
+        commands as f64 * 1e9 / (2 * MS) as f64
+    }
+
+    #[test]
+    fn one_drive_takes_only_so_many_commands_from_all_cores() {
+        // Half of 32 cores' neighbours are far away: 130 ns a change, all but the own one.
+        let change_ns = (8.0 + 15.0 * 60.0 + 16.0 * 200.0) / 32.0;
+        let rate = commands_per_s(32, 2) * 2.0 * change_ns / 1e9;
+        assert!((rate - 1.0).abs() < 0.02, "{rate}");
+        assert!(commands_per_s(1, 2) > 60e6);
+    }
+
+    #[test]
+    fn drives_have_counters_of_their_own_and_newer_kernels_none() {
+        let mut host = Host {
+            line_ns: [8, 60, 200],
+            sockets: 1,
+            drive_counter_changes: 2,
+            ..Host::default()
+        };
+        let mut counters = DriveCounters::new(&host, 2, 2);
+        let both = [command(0), command(1)];
+        assert_eq!(counters.counted_ns(0, 100, 0, &both), 132);
+        // The first drive's line is free again when the second core wants it.
+        assert_eq!(counters.counted_ns(0, 116, 1, &[command(0)]), 132);
+        host.drive_counter_changes = 0;
+        let mut none = DriveCounters::new(&host, 2, 2);
+        assert_eq!(none.counted_ns(0, 100, 0, &both), 100);
+    }
+}

@@ -1,0 +1,106 @@
+//! What a request costs outside of the engine and the drives, and who is charged.
+
+/// Processor time of clients and of the kernel. All figures are of one processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The client's own time for a request, from making it to seeing it answered.
+    pub client_request_ns: u64,
+    /// The kernel's time to pass a command on to a drive.
+    pub submit_command_ns: u64,
+    /// The kernel's time to take a drive's answer.
+    pub answer_command_ns: u64,
+    /// The kernel's time to be entered, once per turn that passes commands on.
+    pub enter_ns: u64,
+    /// From a drive's answer, or a client's request, to a shard that sleeps noticing it: an interrupt and a
+    /// wake-up. Zero where the shard keeps looking.
+    pub notice_ns: u64,
+    /// The kernel's time for that interrupt and wake-up, before the shard goes on.
+    pub wake_ns: u64,
+    /// Of the time in which a shard has nothing to do, the part in thousandths that it spends looking.
+    pub look_per_mille: u64,
+    /// The kernel's and the server's time on a core of the stack for a read of a client in another process.
+    pub serve_read_ns: u64,
+    /// The same for a write.
+    pub serve_write_ns: u64,
+    /// Idle time after which a core sleeps deeply.
+    pub deep_idle_after_ns: u64,
+    /// What waking from that takes, before anything is noticed.
+    pub deep_idle_exit_ns: u64,
+    /// Changes, for each command and its answer, of a counter that its drive has one of for all cores.
+    pub drive_counter_changes: u64,
+    /// What one takes that this core, another one of its socket, or one of another socket has changed last.
+    pub line_ns: [u64; 3],
+    /// Sockets over which cores are dealt out in turn.
+    pub sockets: usize,
+}
+
+impl Host {
+    /// How long it takes to notice something after so much idle time.
+    #[must_use]
+    pub fn notice_after_ns(&self, idle_ns: u64) -> u64 {
+        if idle_ns >= self.deep_idle_after_ns {
+            self.notice_ns + self.deep_idle_exit_ns
+        } else {
+            self.notice_ns
+        }
+    }
+
+    /// Processor time that goes into looking during so much idle time.
+    #[must_use]
+    pub fn looking_ns(&self, idle_ns: u64) -> u64 {
+        idle_ns / 1000 * self.look_per_mille + idle_ns % 1000 * self.look_per_mille / 1000
+    }
+}
+
+/// Processor time spent, by who has to account for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Making requests and taking answers.
+    pub client_ns: u64,
+    /// Passing commands on, taking drives' answers, waking up, looking in vain.
+    pub kernel_ns: u64,
+    /// The engine.
+    pub raid_ns: u64,
+}
+
+impl Books {
+    /// What has been spent since `before`.
+    #[must_use]
+    pub fn since(self, before: Books) -> Books {
+        Books {
+            client_ns: self.client_ns - before.client_ns,
+            kernel_ns: self.kernel_ns - before.kernel_ns,
+            raid_ns: self.raid_ns - before.raid_ns,
+        }
+    }
+
+    /// Cores that were busy on average over a window.
+    #[must_use]
+    pub fn cores(self, window_ns: u64) -> f64 {
+        let sum_ns = self.client_ns + self.kernel_ns + self.raid_ns;
+        if window_ns == 0 {
+            return 0.0;
+        }
+        sum_ns as f64 / window_ns as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_sleep_takes_longer_to_wake_from_and_looking_is_charged() {
+        let host = Host {
+            notice_ns: 600,
+            look_per_mille: 500,
+            deep_idle_after_ns: 600_000,
+            deep_idle_exit_ns: 133_000,
+            ..Host::default()
+        };
+        assert_eq!(host.notice_after_ns(599_999), 600);
+        assert_eq!(host.notice_after_ns(600_000), 133_600);
+        assert_eq!(host.looking_ns(2_001), 1_000);
+        assert_eq!(Host::default().notice_after_ns(u64::MAX), 0);
+    }
+}
