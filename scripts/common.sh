@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it; meant to be sourced, not run.
 #
-# Gives `say`, `die`, `root` (the repository's folder) and `use_toolchain`.
+# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed` and `use_toolchain`.
 
 set -euo pipefail
 
@@ -18,6 +18,18 @@ die() {
 cargo_lock_options=()
 # shellcheck disable=SC2034  # used by the scripts that source this
 if [[ -n ${CI:-} ]]; then cargo_lock_options=(--locked); fi
+
+# A number for seeds that nobody has run before. In CI it is made of the code: every change is judged by
+# seeds of its own, and one state of the code has one verdict. Elsewhere it is the time.
+fresh_seed() {
+    if [[ -z ${CI:-} ]]; then
+        date +%s
+    else
+        local digest
+        digest=$(find "$root/crates" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum)
+        printf '%d\n' "0x${digest:0:8}"
+    fi
+}
 
 # The oldest Rust that can build this, as the workspace states it.
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml"; }

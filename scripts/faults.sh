@@ -3,8 +3,8 @@
 #
 # usage: scripts/faults.sh [COUNT]
 #
-# COUNT is the number of seeds (3000). The first one is made of the time, and printed: a seed that fails
-# is run again by the command that comes with it. Seeds that failed once are kept in
+# COUNT is the number of seeds (3000). The first one is made of the time, in CI of the code, and printed: a
+# seed that fails is run again by the command that comes with it. Seeds that failed once are kept in
 # crates/sim/kept_seeds.txt and are part of `make test`.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -13,7 +13,7 @@ count=${1:-3000}
 fullstripe=$root/target/release/fullstripe
 [[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
 
-first=$(($(date +%s) * 10000))
+first=$(($(fresh_seed) * 10000))
 say "seeds $first..$((first + count)), each twice"
 "$fullstripe" sim faults --seeds "$first..$((first + count))" --twice
 

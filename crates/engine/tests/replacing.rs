@@ -3,6 +3,7 @@
 mod memory;
 
 use engine::control::message::{Command, Message};
+use engine::control::record::Record;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level, Location};
 use engine::request::Operation;
@@ -222,5 +223,44 @@ fn a_read_from_a_replaced_drive_that_was_pulled_asks_the_new_one() {
         array.shared.borrow_mut().disks[usize::from(replaced)].gone = true;
         assert_eq!(array.finish(tag), Ok(()), "seed {seed}");
         assert_eq!(array.read(0, offset, 4096).unwrap(), [9; 4096]);
+    }
+}
+
+/// Some members have the record that names the new drive when another one dies: whichever drive a record names
+/// has what is written after that.
+#[test]
+fn a_replacement_on_record_is_not_given_up_for_another_drive() {
+    let shape = geometry(Level::Raid0, 3, 16 << 10, 24);
+    let to = MemberId(shape.members);
+    let mut array = Array::new(record(shape, 1, None), 1, 3, Options::default());
+    array.command(replace(&shape)).unwrap();
+    array.run_until(|array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        let job = controller.job(VolumeId(0));
+        job.is_some_and(|job| job.done_bytes == shape.component_bytes)
+    });
+    array.shared.borrow_mut().hold_persists = true;
+    let named = |record: &Record| record.volumes[0].slots[1].member;
+    array.run_until(|array| {
+        let shared = array.shared.borrow();
+        shared
+            .persists
+            .iter()
+            .any(|(_, record)| named(record) == Some(to))
+    });
+    array.shared.borrow_mut().disks[0].gone = true;
+    assert!(array.read(0, 0, 4096).is_err());
+    array.release_persists();
+    array.run_until(|array| ended(array, true) || ended(array, false));
+    let offset = u64::from(shape.chunk_bytes);
+    array.write(0, offset, &[9; 4096]).unwrap();
+    let shared = array.shared.borrow();
+    for record in shared.disks.iter().filter_map(|disk| disk.record.as_ref()) {
+        let holder = named(record).unwrap();
+        let mut blocks = shared.disks[usize::from(holder.0)].bytes.chunks(4096);
+        assert!(
+            blocks.any(|block| block == [9; 4096]),
+            "{holder:?} has it not"
+        );
     }
 }

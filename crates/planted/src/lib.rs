@@ -105,6 +105,8 @@ bugs! {
     SwitchBeforeRecord,
     /// A replaced drive gets no writes any more while shards still read from it.
     ReplacedDriveLeftEarly,
+    /// A replacement whose record is under way is given up for another drive's failure.
+    SwitchGivenUp,
     /// Parity and mirrors that were never established are relied on.
     UnsyncedTrusted,
     /// Parity that is not established is read and modified.

@@ -141,7 +141,10 @@ impl Controller {
                 Some(JobKind::Replace(..)) if self.leaving.is_some() => false,
                 Some(JobKind::Replace(slot, to)) => {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
-                    to == member || old == Some(member) || self.marks[at].failed
+                    // A record that names the new drive may be on some members already: the other drives'
+                    // failures change nothing about that.
+                    let may_end = self.switch.is_none() || planted(Bug::SwitchGivenUp);
+                    to == member || old == Some(member) || (self.marks[at].failed && may_end)
                 }
                 // There is nothing left to compare with, and a rebuild may be due.
                 Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),
