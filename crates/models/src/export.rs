@@ -6,7 +6,7 @@
 
 use crate::platform::Cores;
 use crate::profile::{Figure, figures};
-use crate::tables::{MachineError, check, tables};
+use crate::tables::{FigureError, check, tables};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ impl ExportFile {
     ///
     /// # Errors
     /// The first number that breaks a rule.
-    pub fn export(&self) -> Result<Export, MachineError> {
+    pub fn export(&self) -> Result<Export, FigureError> {
         let range = |_: &str| (0.0, 1e7, false);
         check(self, &self.export, [self.schema, SCHEMA], range)?;
         Ok(Export {

@@ -94,7 +94,7 @@ pub fn in_file(name: &str, text: &str) -> Result<Profile, Refusal> {
 fn checked(file: &str, family: &Family, id: &str) -> Result<Profile, Refusal> {
     let profile = family.member(id);
     profile
-        .map_err(|error| Refusal::new(file, format!("{}.{}", error.drive, error.key), error.rule))
+        .map_err(|error| Refusal::new(file, format!("{}.{}", error.name, error.key), error.rule))
 }
 
 #[cfg(test)]

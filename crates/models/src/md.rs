@@ -7,7 +7,7 @@
 use crate::host::SCHEMA;
 use crate::platform::Cores;
 use crate::profile::{Figure, figures};
-use crate::tables::{MachineError, check, tables};
+use crate::tables::{FigureError, check, tables};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +101,7 @@ impl MdFile {
     ///
     /// # Errors
     /// The first number that breaks a rule.
-    pub fn costs(&self, cores: &Cores, threads: u64) -> Result<MdCosts, MachineError> {
+    pub fn costs(&self, cores: &Cores, threads: u64) -> Result<MdCosts, FigureError> {
         check(self, &self.stack, [self.schema, SCHEMA], range)?;
         let slowdown = cores.slowdown(threads);
         let ns = |cycles: &Figure| (cores.cycles_ns(cycles.value) * slowdown + 0.5) as u64;

@@ -9,8 +9,8 @@ use core::fmt;
 
 /// Why a file cannot be used: which one, which key, which rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineError {
-    /// The platform, host, export or stack.
+pub struct FigureError {
+    /// The drive, its family, the platform, host, export or stack.
     pub name: String,
     /// Key, with its table.
     pub key: String,
@@ -18,13 +18,13 @@ pub struct MachineError {
     pub rule: String,
 }
 
-impl fmt::Display for MachineError {
+impl fmt::Display for FigureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} {}.", self.name, self.key, self.rule)
     }
 }
 
-impl core::error::Error for MachineError {}
+impl core::error::Error for FigureError {}
 
 /// A file with tables of figures.
 pub trait Tables {
@@ -85,8 +85,8 @@ pub(crate) fn check(
     name: &str,
     [schema, known]: [u32; 2],
     range: Range,
-) -> Result<(), MachineError> {
-    let refuse = |key: String, rule: String| MachineError {
+) -> Result<(), FigureError> {
+    let refuse = |key: String, rule: String| FigureError {
         name: name.to_string(),
         key,
         rule,

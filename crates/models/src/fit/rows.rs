@@ -3,7 +3,8 @@
 
 use super::loads::{Arrivals, Load, Outcome, closed_loop, open_loop};
 use crate::drive::{Drive, State};
-use crate::profile::{Family, Profile, ProfileError};
+use crate::profile::{Family, Profile};
+use crate::tables::FigureError;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -40,7 +41,7 @@ impl Bench {
     }
 
     fn drive(&self, id: &str, state: State) -> Drive {
-        let broken = |error: ProfileError| -> Profile { panic!("{error}") };
+        let broken = |error: FigureError| -> Profile { panic!("{error}") };
         let profile = self.family.member(id).unwrap_or_else(broken);
         Drive::new(&profile, state, profile.port, 1, 0)
     }

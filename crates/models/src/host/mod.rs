@@ -7,7 +7,7 @@
 
 use crate::platform::Cores;
 use crate::profile::{Figure, figures};
-use crate::tables::{MachineError, check, tables};
+use crate::tables::{FigureError, check, tables};
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +162,7 @@ impl HostFile {
     ///
     /// # Errors
     /// The first number that breaks a rule.
-    pub fn host(&self) -> Result<Host, MachineError> {
+    pub fn host(&self) -> Result<Host, FigureError> {
         check(self, &self.host, [self.schema, SCHEMA], range)?;
         let isolated = self.mitigations.page_table_isolation.value >= 0.5;
         Ok(Host {

@@ -4,7 +4,7 @@ use super::fabric::DriveLink;
 use super::processor::Cores;
 use super::{Kind, Machine, SCHEMA};
 use crate::port::raw_bytes_per_s;
-use crate::tables::{self, MachineError};
+use crate::tables::{self, FigureError};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -80,7 +80,7 @@ impl Graph {
     ///
     /// # Errors
     /// An unknown name, with the nearest ones.
-    pub fn bays_of(&self, name: &str) -> Result<Vec<usize>, MachineError> {
+    pub fn bays_of(&self, name: &str) -> Result<Vec<usize>, FigureError> {
         let link = self.links.iter().position(|link| link.name == name);
         let row = |bay: &Bay| {
             bay.name
@@ -98,7 +98,7 @@ impl Graph {
         }
         let links = self.links.iter().map(|link| link.name.as_str());
         let known = links.chain(self.bays.iter().map(|bay| bay.name.as_str()));
-        Err(MachineError {
+        Err(FigureError {
             name: self.name.clone(),
             key: "node".to_string(),
             rule: format!("\"{name}\" is not known; nearest: {}", nearest(name, known)),
@@ -150,7 +150,7 @@ fn range(key: &str) -> (f64, f64, bool) {
     }
 }
 
-pub(super) fn graph(machine: &Machine) -> Result<Graph, MachineError> {
+pub(super) fn graph(machine: &Machine) -> Result<Graph, FigureError> {
     let name = &machine.platform;
     tables::check(machine, name, [machine.schema, SCHEMA], range)?;
     let processor = &machine.processor;
@@ -163,7 +163,7 @@ pub(super) fn graph(machine: &Machine) -> Result<Graph, MachineError> {
         bays: Vec::new(),
         socket_lanes_left: alloc::vec![machine.root.socket_lanes.value as u64; sockets as usize],
     };
-    tree.grow().map_err(|(key, rule)| MachineError {
+    tree.grow().map_err(|(key, rule)| FigureError {
         name: name.clone(),
         key,
         rule,

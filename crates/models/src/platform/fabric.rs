@@ -10,7 +10,7 @@ use super::check::{Graph, negotiated, speed};
 use crate::calendar::Calendar;
 use crate::port::Way;
 use crate::server::Pace;
-use crate::tables::MachineError;
+use crate::tables::FigureError;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -144,8 +144,8 @@ impl Platform {
         graph: &Graph,
         drives: &[DriveLink],
         buffers: Buffers,
-    ) -> Result<Platform, MachineError> {
-        let refuse = |key: &str, rule| MachineError {
+    ) -> Result<Platform, FigureError> {
+        let refuse = |key: &str, rule| FigureError {
             name: graph.name.clone(),
             key: key.to_string(),
             rule,

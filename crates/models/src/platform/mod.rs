@@ -17,7 +17,7 @@ pub mod check;
 pub mod fabric;
 pub mod processor;
 
-pub use crate::tables::MachineError;
+use crate::tables::FigureError;
 pub use check::{Bay, Graph, Link};
 pub use fabric::{Buffers, DriveLink, Platform};
 pub use processor::Cores;
@@ -205,8 +205,8 @@ impl Machine {
     /// The machine's numbers, checked.
     ///
     /// # Errors
-    /// The first number or name that breaks a rule: see [`MachineError`].
-    pub fn graph(&self) -> Result<Graph, MachineError> {
+    /// The first number or name that breaks a rule: see [`FigureError`].
+    pub fn graph(&self) -> Result<Graph, FigureError> {
         check::graph(self)
     }
 }

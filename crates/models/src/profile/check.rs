@@ -4,35 +4,15 @@ use super::{Family, SCHEMA};
 use crate::platform::DriveLink;
 use crate::port::{Port, raw_bytes_per_s};
 use crate::server::Pace;
-use crate::tables::Tables;
+use crate::tables::{FigureError, Tables};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 /// Bytes of the commands that ratings in IOPS and latencies are about.
 pub(crate) const RATED_BYTES: u64 = 4096;
 /// Bytes of a sector, in which the controller counts.
 pub(crate) const SECTOR_BYTES: u64 = 512;
-
-/// Why a profile cannot be used: which drive, which key, which rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileError {
-    /// Family or member.
-    pub drive: String,
-    /// Key, with its table.
-    pub key: String,
-    /// What is wrong and what the rule is.
-    pub rule: String,
-}
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {}.", self.drive, self.key, self.rule)
-    }
-}
-
-impl core::error::Error for ProfileError {}
 
 /// The numbers of one drive, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,18 +88,18 @@ fn whole(value: f64, factor: f64) -> u64 {
     (value * factor + 0.5) as u64
 }
 
-pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, ProfileError> {
+pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, FigureError> {
     if family.schema != SCHEMA {
-        return Err(ProfileError {
-            drive: family.family.clone(),
+        return Err(FigureError {
+            name: family.family.clone(),
             key: "schema".to_string(),
             rule: format!("is {}, but this program reads {SCHEMA}", family.schema),
         });
     }
     let Some(member) = family.members.iter().find(|member| member.id == id) else {
         let known: Vec<&str> = family.members.iter().map(|m| m.id.as_str()).collect();
-        return Err(ProfileError {
-            drive: family.family.clone(),
+        return Err(FigureError {
+            name: family.family.clone(),
             key: id.to_string(),
             rule: format!(
                 "is not a drive of this family, which has {}",
@@ -173,7 +153,7 @@ const LARGEST: f64 = 1e9;
 /// The same from below, for all that is not a probability.
 const SMALLEST: f64 = 1e-3;
 
-fn check_ranges(family: &Family, id: &str) -> Result<(), ProfileError> {
+fn check_ranges(family: &Family, id: &str) -> Result<(), FigureError> {
     let mut found = None;
     let mut check = |table: &str, key: &'static str, value: f64| {
         let rule = if !value.is_finite() {
@@ -195,8 +175,8 @@ fn check_ranges(family: &Family, id: &str) -> Result<(), ProfileError> {
         } else {
             return;
         };
-        found.get_or_insert_with(|| ProfileError {
-            drive: id.to_string(),
+        found.get_or_insert_with(|| FigureError {
+            name: id.to_string(),
             key: format!("{table}.{key}"),
             rule: format!("is {value}, but {rule}"),
         });
@@ -302,14 +282,14 @@ fn check_consistency(
     family: &Family,
     member: &super::Member,
     profile: &Profile,
-) -> Result<(), ProfileError> {
+) -> Result<(), FigureError> {
     let found = link_rule(family, member)
         .or_else(|| latency_rule(profile))
         .or_else(|| flash_rule(member, profile));
     match found {
         None => Ok(()),
-        Some((key, rule)) => Err(ProfileError {
-            drive: member.id.clone(),
+        Some((key, rule)) => Err(FigureError {
+            name: member.id.clone(),
             key: key.to_string(),
             rule,
         }),

@@ -10,10 +10,10 @@
 mod check;
 mod figure;
 
-pub use check::{Profile, ProfileError};
+pub use check::Profile;
 pub use figure::{Figure, Figures, Use};
 
-use crate::tables::tables;
+use crate::tables::{FigureError, tables};
 use alloc::string::String;
 use alloc::vec::Vec;
 pub(crate) use figure::figures;
@@ -181,8 +181,8 @@ impl Family {
     /// The member with this id, checked.
     ///
     /// # Errors
-    /// An unknown id, or the first number that breaks a rule: see [`ProfileError`].
-    pub fn member(&self, id: &str) -> Result<Profile, ProfileError> {
+    /// An unknown id, or the first number that breaks a rule: see [`FigureError`].
+    pub fn member(&self, id: &str) -> Result<Profile, FigureError> {
         check::profile(self, id)
     }
 }
