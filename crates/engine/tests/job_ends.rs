@@ -2,12 +2,13 @@
 
 mod memory;
 
-use engine::control::message::Command;
+use engine::control::message::{Command, Message};
 use engine::control::record::SyncKind;
 use engine::event::{Event, JobName};
 use engine::layout::Level;
+use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::{MemberId, Nanos, Slot, VolumeId};
+use engine::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use memory::client::Client;
 use memory::{Array, geometry, record};
 
@@ -87,6 +88,37 @@ fn a_flush_for_a_job_that_is_over_does_not_end_the_next_one() {
     array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
     client.verify(&mut array);
     assert_eq!(array.scrub(false), 0);
+}
+
+/// Another shard has seen the new drive fail, and the message that says so takes its time: the flush is not
+/// repeated over and over without looking for it.
+#[test]
+fn a_flush_that_fails_by_what_another_shard_has_seen_waits_for_the_message() {
+    let shape = geometry(Level::Raid1, 2, 16 << 10, 256);
+    let mut array = Array::new(record(shape, 1, None), 2, 5, options());
+    let of_second = |row: &u64| shape.owner(*row, 2) == ShardId(1);
+    let row = (0..shape.rows()).find(of_second).unwrap();
+    let offset = row * u64::from(shape.chunk_bytes);
+    array.command(Command::Fail(MemberId(0))).unwrap();
+    array.write(1, offset, &[7; 4096]).unwrap();
+    array.run_until(|array| {
+        let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
+        job.is_some_and(|job| job.done_bytes == job.total_bytes)
+    });
+    array.shared.borrow_mut().disks[2].gone = true;
+    let buffer = array.allocate(4096);
+    array.fill(buffer, &[8; 4096]);
+    let tag = array.submit(1, Operation::Write, offset, 4096, buffer);
+    let says_so = |message: &Message| matches!(message, Message::MemberFailed { .. });
+    while !array.shared.borrow().mail[0].iter().any(says_so) {
+        array.turn_alone(1);
+    }
+    for _ in 0..100 {
+        array.turn_without_mail(0);
+    }
+    assert_eq!(array.finish(tag), Ok(()));
+    assert!(!has_ended(&array, JobName::Rebuild));
+    assert_eq!(array.read(0, offset, 4096).unwrap(), [8; 4096]);
 }
 
 fn copying() -> Event {

@@ -93,8 +93,7 @@ pub fn in_file(name: &str, text: &str) -> Result<Profile, Refusal> {
 
 fn checked(file: &str, family: &Family, id: &str) -> Result<Profile, Refusal> {
     let profile = family.member(id);
-    profile
-        .map_err(|error| Refusal::new(file, format!("{}.{}", error.name, error.key), error.rule))
+    profile.map_err(|error| Refusal::new(file, format!("{}.{}", error.name, error.key), error.rule))
 }
 
 #[cfg(test)]

@@ -17,6 +17,12 @@ pub(super) enum FlushPurpose {
 }
 
 impl Controller {
+    /// Whether a flush may begin. One that has failed is not repeated at the same moment: the message that says
+    /// which member is lost may be on its way from another shard, or plans may have to end first.
+    pub(super) fn may_flush(&self) -> bool {
+        self.flush.is_none() && self.flush_failed_at != Some(self.now)
+    }
+
     pub(super) fn flush(&mut self, members: MemberSet, purpose: FlushPurpose) {
         debug_assert!(self.flush.is_none());
         self.next_ticket += 1;
@@ -32,8 +38,11 @@ impl Controller {
         let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else {
             return;
         };
-        // The shard has already reported members that failed to flush; without them the rest counts.
+        // Members that failed to flush are reported, and dropped by now or soon; without them the rest counts.
         let complete = failed.is_empty();
+        if !complete {
+            self.flush_failed_at = Some(self.now);
+        }
         match purpose {
             FlushPurpose::Clean(volume) => {
                 if complete {

@@ -365,7 +365,7 @@ impl Controller {
         if !job.started {
             return self.start_job(at);
         }
-        if self.jobs.ending || self.flush.is_some() {
+        if self.jobs.ending || !self.may_flush() {
             return;
         }
         if job.is_hopeless(self.shards) {
@@ -467,7 +467,7 @@ impl Controller {
     fn final_checkpoint(&mut self) {
         let Some(at) = self.jobs.active else { return };
         let drained = self.all_confirmed(self.epoch) && !self.stale_view;
-        if drained && self.flush.is_none() && self.checkpoint_is_behind(at) {
+        if drained && self.may_flush() && self.checkpoint_is_behind(at) {
             self.flush_for_checkpoint(at);
         }
     }

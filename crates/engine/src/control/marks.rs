@@ -132,7 +132,7 @@ impl Controller {
                 self.marks[at].mark = Mark::Drained;
                 self.moved = true;
             }
-            Mark::Drained if self.flush.is_none() => {
+            Mark::Drained if self.may_flush() => {
                 self.marks[at].mark = Mark::Flushing;
                 let members = MemberSet(self.record.active().0 | self.copy_targets().0);
                 let members = MemberSet(members.0 * u128::from(!planted(Bug::CleanWithoutFlush)));

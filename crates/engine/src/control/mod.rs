@@ -87,6 +87,8 @@ pub struct Controller {
     leaving: Option<replace::Leaving>,
     recording: recording::Recording,
     flush: Option<(u32, FlushPurpose)>,
+    /// When a flush last failed.
+    flush_failed_at: Option<Nanos>,
     next_ticket: u32,
     options: Options,
     shards: u8,
@@ -127,6 +129,7 @@ impl Controller {
             announced: failed,
             recording: recording::Recording::default(),
             flush: None,
+            flush_failed_at: None,
             next_ticket: 0,
             options,
             shards,
