@@ -28,8 +28,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "planted.md"
 MARKS = ("<!-- table: scripts/planted.py --write -->", "<!-- end of table -->")
 VARIABLE = "FULLSTRIPE_PLANTED_BUG"
-# A bug may make a test wait for ever; that is one way to notice it.
+# A bug may make a test or a history go on for ever; that is one way to notice it.
 TEST_SECONDS = 120
+HISTORIES_SECONDS = 180
+HISTORY_SECONDS = 20
 ENDLESS = "(hangs or dies)"
 TESTED = ["engine", "metadata", "assembly", "sim"]
 # Histories are asked by themselves.
@@ -77,10 +79,28 @@ def build():
 
 def run_histories(program, first, end, how, bug):
     """Seeds that failed with a bug (or "-"), seeds run, the first that failed, and how it did."""
-    done = subprocess.run([program, str(first), str(end), how, bug], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True, check=True, cwd=ROOT)
+    seconds = HISTORIES_SECONDS if end - first > 1 else HISTORY_SECONDS
+    try:
+        done = subprocess.run([program, str(first), str(end), how, bug], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=True, cwd=ROOT, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return run_one_by_one(program, range(first, end), how, bug)
     _, failed, run, seed, failure = done.stdout.rstrip("\n").split("\t", 4)
     return int(failed), int(run), seed, failure.split(":")[0]
+
+
+def run_one_by_one(program, seeds, how, bug):
+    """The same where some histories do not end."""
+    if len(seeds) == 1:
+        return 1, 1, str(seeds[0]), "does not end"
+    failed, run, earliest = 0, 0, ("-", "-")
+    for seed in seeds:
+        more, _, *outcome = run_histories(program, seed, seed + 1, how, bug)
+        earliest = tuple(outcome) if more and not failed else earliest
+        failed, run = failed + more, run + 1
+        if failed and how == "first":
+            break
+    return failed, run, *earliest
 
 
 def run_program(name, program, bug, tests=()):
