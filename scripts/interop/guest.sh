@@ -101,8 +101,19 @@ idle() {
     done
 }
 
-# healthy MD: waits until nothing is missing and nothing is being done.
-healthy() { until look /sys/block/$1/md/degraded && [ $word = 0 ]; do pause; done; idle $1; }
+# recorded MD: what md has rebuilt is no longer said to be under way in the drives' records. mdmon writes that some
+# time after md has ended, and may have to be told; whoever compares finds out if it never does.
+recorded() {
+    looks=0
+    while mdadm -E $drives 2> /dev/null | grep -q 'Migrate State : rebuild' && [ $looks -lt 25 ]; do
+        sleep 0.2
+        looks=$((looks + 1))
+        if [ $((looks % 5)) = 0 ]; then echo idle > /sys/block/$1/md/sync_action; fi
+    done
+}
+
+# healthy MD: waits until nothing is missing and nothing is being done, and that is on record.
+healthy() { until look /sys/block/$1/md/degraded && [ $word = 0 ]; do pause; done; idle $1; recorded $1; }
 
 # synchronised MD: what there is to do is done; md takes a moment to begin.
 synchronised() { writable $1; pause; pause; pause; idle $1; }
