@@ -80,6 +80,7 @@ sum $md
 synchronised $md
 settle
 idle $md
+settle
 recorded $md
 look /sys/block/$md/md/degraded
 echo DEGRADED $word
