@@ -283,6 +283,9 @@ impl Engine {
         while let Some(&index) = self.stalled.front() {
             if self.requests[index].cursor == 0 && self.requests[index].outstanding == 0 {
                 self.stalled.pop_front();
+                if self.begin_waiting_single(index) {
+                    continue;
+                }
                 let before = self.stalled.len();
                 self.begin(index);
                 if self.stalled.len() > before {
@@ -311,6 +314,26 @@ impl Engine {
             };
             self.admit(request);
         }
+    }
+
+    /// Starts a request of a port that has waited for room without a plan, if it needs none, and takes back the slot
+    /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
+    #[inline]
+    fn begin_waiting_single(&mut self, index: u32) -> bool {
+        let state = &self.requests[index];
+        let (request, volume) = (state.request, state.request.volume.0 as usize);
+        if state.origin.is_some()
+            || self.volumes[volume].view.stopping
+            || !self.start_as_single(&request, None)
+        {
+            return false;
+        }
+        // The write is counted as begun already if it was only its plan that there was no room for.
+        if core::mem::take(&mut self.requests[index].writing) {
+            self.volumes[volume].writes_running -= 1;
+        }
+        self.give_request(index, false);
+        true
     }
 
     /// Wakes what waited for writes to be allowed.

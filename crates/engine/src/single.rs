@@ -115,9 +115,15 @@ impl Engine {
     /// `from` another shard is its ticket there.
     #[inline]
     pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
-        if !self.stalled.is_empty()
-            || (from.is_none() && self.local_requests == REQUESTS_MAX)
-            || self.plans_available() <= PLANS_RESERVED
+        self.stalled.is_empty()
+            && (from.is_some() || self.local_requests < REQUESTS_MAX)
+            && self.start_as_single(request, from)
+    }
+
+    /// The same for a request whose turn it is.
+    #[inline]
+    pub(crate) fn start_as_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
+        if self.plans_available() <= PLANS_RESERVED
             // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
             // so it must not fail any more for want of a slot.
             || self.singles.available() == 0

@@ -125,6 +125,11 @@ impl Flooded {
         }
     }
 
+    /// Requests that have not been answered.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.len()
+    }
+
     /// Runs until everything has been answered.
     pub fn answer_all(&mut self) {
         let mut idle_turns = 0;

@@ -3,6 +3,7 @@
 use crate::flood::{BLOCK_BYTES, Flooded, two_floods};
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::record::LogArea;
+use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::{LOG_ENTRIES_MAX, PARTS_MAX, PLANS_MAX, REQUESTS_MAX};
 use engine::request::Operation;
@@ -32,6 +33,39 @@ fn requests_of_mirrors_and_of_parity() {
             assert!(most.requests_waiting as u64 > 98 * FLOOD / 100, "{level:?}");
             assert!(most.stalled > 0, "{level:?}: plans never ran out");
         });
+    }
+}
+
+/// With more requests outstanding than there are plans every one waits for room. It needs no plan when it has waited,
+/// and the volume knows afterwards that nothing is being written.
+#[test]
+fn requests_of_one_command_need_no_plan_after_they_have_waited() {
+    // So many rows that requests under way seldom meet.
+    for (level, members, rows) in [(Level::Raid0, 4, 950), (Level::Raid10, 4, 1900)] {
+        let shape = geometry(level, members, 4 << 10, rows);
+        let mut flooded = Flooded::new(shape, 1);
+        let places = flooded.blocks();
+        for at in 0..FLOOD / 4 {
+            if at % 3 == 0 {
+                flooded.write(0, at * 7 % places, 1);
+            } else {
+                flooded.read(0, at * 5 % places);
+            }
+            while flooded.unanswered() == REQUESTS_MAX {
+                flooded.turn();
+            }
+        }
+        flooded.answer_all();
+        assert!(flooded.most[0].stalled > REQUESTS_MAX / 3, "{level:?}");
+        let stats = flooded.array.shards[0].engine.stats();
+        let planned = stats.plans_direct + stats.plans_write;
+        // Mirrored writes of places that others are being written to.
+        assert!(planned < FLOOD / 40, "{level:?}: {planned} plans");
+        if level == Level::Raid10 {
+            flooded.array.wait_ms(10_000);
+            let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
+            assert!(flooded.array.has_event(is_clean));
+        }
     }
 }
 
