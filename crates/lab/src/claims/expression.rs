@@ -1,6 +1,7 @@
 //! What a claim is about: `point.metric`, numbers, `+ - * /`, parentheses, `min` and `max`.
 
 use crate::schema::metric::Metric;
+use crate::statistics::interval::Interval;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest expression: several times the longest of the claims.
@@ -134,6 +135,33 @@ impl Expression {
         value.is_finite().then_some(value)
     }
 
+    /// Where its value must lie, whatever its figures are: none of them is below 0. A figure over the greatest of
+    /// several of which it is one, say, is at most 1.
+    #[must_use]
+    pub fn range(&self) -> Interval {
+        match self {
+            Expression::Number(number) => Interval::exact(*number),
+            Expression::Figure { .. } => Interval::new(0.0, f64::INFINITY),
+            Expression::Join { operator, sides } => join_ranges(*operator, sides),
+            Expression::Choice { is_max, of } => {
+                let choose = if *is_max { f64::max } else { f64::min };
+                let ranges = of.iter().map(Expression::range);
+                let both = ranges.reduce(|one, other| {
+                    Interval::new(choose(one.low, other.low), choose(one.high, other.high))
+                });
+                both.expect("a choice has at least two")
+            }
+        }
+    }
+
+    /// Itself, or what it chooses from.
+    fn chosen(&self, wanted_max: bool) -> &[Expression] {
+        match self {
+            Expression::Choice { is_max, of } if *is_max == wanted_max => of,
+            other => std::slice::from_ref(other),
+        }
+    }
+
     /// The point that decides its value: the chosen one of several, and of two sides the left one
     /// that has a point. What limits that point is what limits the claim.
     pub fn deciding_point(&self, lookup: &dyn Fn(&str, Metric) -> Option<f64>) -> Option<&str> {
@@ -150,6 +178,26 @@ impl Expression {
                     .find_map(|one| one.deciding_point(lookup))
             }
         }
+    }
+}
+
+/// The range of two expressions joined. What this does not know is anywhere.
+fn join_ranges(operator: Operator, sides: &[Expression; 2]) -> Interval {
+    let [left, right] = [sides[0].range(), sides[1].range()];
+    let is_never_negative = left.low >= 0.0 && right.low >= 0.0;
+    match operator {
+        Operator::Add => Interval::new(left.low + right.low, left.high + right.high),
+        Operator::Divide if is_never_negative => {
+            let greatest = sides[1].chosen(true);
+            let is_part = sides[0]
+                .chosen(false)
+                .iter()
+                .any(|one| greatest.contains(one));
+            let high = if is_part { 1.0 } else { f64::INFINITY };
+            Interval::new(0.0, high.min(left.high / right.low))
+        }
+        Operator::Multiply if is_never_negative => Interval::new(0.0, f64::INFINITY),
+        _ => Interval::new(f64::NEG_INFINITY, f64::INFINITY),
     }
 }
 

@@ -48,6 +48,12 @@ impl Interval {
         Interval::new(middle - half_width, middle + half_width)
     }
 
+    /// The part of it that lies within a range in which it must lie.
+    #[must_use]
+    pub fn within(self, range: Interval) -> Interval {
+        Interval::new(self.low.max(range.low), self.high.min(range.high))
+    }
+
     /// Whether it is a proper interval: ordered, and no end is not a number.
     #[must_use]
     pub fn is_ordered(self) -> bool {

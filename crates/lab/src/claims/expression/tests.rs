@@ -124,3 +124,41 @@ fn what_is_no_expression_is_refused_with_its_place() {
         assert!(message.contains(expected), "{text}: {message}");
     }
 }
+
+#[test]
+fn what_no_figure_can_change_is_known() {
+    let range = |text: &str| Expression::parse(text).expect(text).range();
+    let any = Interval::new(0.0, f64::INFINITY);
+    let share = Interval::new(0.0, 1.0);
+    for (text, expected) in [
+        ("a.iops", any),
+        ("3", Interval::exact(3.0)),
+        ("a.iops / b.iops", any),
+        ("a.iops / a.iops", share),
+        ("a.iops / max(a.iops, b.iops)", share),
+        ("a.iops / max(b.iops, c.iops)", any),
+        ("a.iops / min(a.iops, b.iops)", any),
+        ("min(a.iops, b.iops) / max(c.iops, b.iops)", share),
+        ("min(a.iops, b.iops) / b.iops", share),
+        ("max(a.iops, b.iops) / b.iops", any),
+        (
+            "max(a.iops / max(a.iops, b.iops), b.iops / max(a.iops, b.iops))",
+            share,
+        ),
+        (
+            "(a.iops / max(a.iops, b.iops) + b.iops / max(b.iops, c.iops)) / 2",
+            share,
+        ),
+        ("a.iops * 2", any),
+        (
+            "a.iops - b.iops",
+            Interval::new(f64::NEG_INFINITY, f64::INFINITY),
+        ),
+        (
+            "(a.iops - b.iops) / a.iops",
+            Interval::new(f64::NEG_INFINITY, f64::INFINITY),
+        ),
+    ] {
+        assert_eq!(range(text), expected, "{text}");
+    }
+}

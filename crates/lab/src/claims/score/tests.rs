@@ -97,7 +97,10 @@ fn book() -> (Questions, Book) {
 
 /// A predictor that answers from a table: the IOPS of one drive and of four, run by run.
 fn table(one: Vec<f64>, four: Vec<f64>) -> Scorecard {
-    let (questions, book) = book();
+    table_of(book(), one, four)
+}
+
+fn table_of((questions, book): (Questions, Book), one: Vec<f64>, four: Vec<f64>) -> Scorecard {
     let mut asked = 0;
     let mut predictor = |configuration: &Configuration, wanted: &BTreeSet<Metric>| {
         asked += 1;
@@ -160,6 +163,26 @@ fn an_interval_that_straddles_is_marginal_and_its_fact_has_not_passed() {
     assert_eq!(verdicts(&card)[..2], [Verdict::Marginal, Verdict::Pass]);
     assert_eq!(card.totals.validation.marginal, 1);
     assert_eq!(card.totals.validation.passed, 0);
+}
+
+#[test]
+fn what_can_never_be_above_one_is_not_marginal_at_one() {
+    let saturated = CLAIMS
+        .replace(
+            "\"four.iops / one.iops\"",
+            "\"four.iops / max(one.iops, four.iops)\"",
+        )
+        .replace("[1.02, inf]", "[0.95, 1.0]");
+    let book = load(&[("a.toml", &saturated)]).expect("it has the form");
+    let of = |four: Vec<f64>| verdicts(&table_of(book.clone(), vec![100.0; 5], four))[1];
+    // One run is a little lower: the interval of the mean alone ends above 1.
+    assert_eq!(of(vec![110.0, 110.0, 110.0, 110.0, 99.0]), Verdict::Pass);
+    assert_eq!(
+        of(vec![110.0, 99.0, 91.0, 90.0, 99.0]),
+        Verdict::Marginal,
+        "below, it may end where it ends"
+    );
+    assert_eq!(of(vec![80.0; 5]), Verdict::Miss);
 }
 
 #[test]
