@@ -36,8 +36,10 @@ pub struct Effort {
     pub requests: u64,
     /// Length of the first trial.
     trial_ns: u64,
-    /// Shortest window: many times the period of collection.
-    window_min_ns: u64,
+    /// Shortest window of a load that only reads, and of one that writes: that is hundreds of periods of collection
+    /// (some 8 ms each), so that one of which only a part lies in the window does not show. A quick plan has dozens.
+    read_window_min_ns: u64,
+    write_window_min_ns: u64,
     /// What is cut at least, however soon a run has settled.
     cut_min_ns: u64,
     /// A pool that loses less than this in a trial, of which a quarter is cut, is not being emptied: buffers come
@@ -52,7 +54,8 @@ impl Effort {
         Effort {
             requests,
             trial_ns: S,
-            window_min_ns: 250 * MS,
+            read_window_min_ns: 250 * MS,
+            write_window_min_ns: 4 * S,
             cut_min_ns: 50 * MS,
             sinks_bytes: 8 << 20,
         }
@@ -65,7 +68,8 @@ impl Effort {
         Effort {
             requests: QUICK_REQUESTS,
             trial_ns: 50 * MS,
-            window_min_ns: 40 * MS,
+            read_window_min_ns: 40 * MS,
+            write_window_min_ns: 200 * MS,
             cut_min_ns: 10 * MS,
             sinks_bytes: 4 << 20,
         }
@@ -177,7 +181,11 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
         Start::Spent => settle(point, start, seed, effort, &mut commands)?,
     };
     let needed_ns = effort.requests as f64 * 1e9 / trial.iops.max(1e-3);
-    let needed_ns = (needed_ns as u64).clamp(effort.window_min_ns, WINDOW_MAX_NS);
+    let window_min_ns = match workload.read_percent() {
+        Some(100) => effort.read_window_min_ns,
+        _ => effort.write_window_min_ns,
+    };
+    let needed_ns = (needed_ns as u64).clamp(window_min_ns, WINDOW_MAX_NS);
     let from_ns = trial
         .settled_ns
         .unwrap_or(TRIAL_MAX_NS)
