@@ -91,5 +91,5 @@ fn batch(seeds: std::ops::Range<u64>) -> Summary {
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         twice: false,
     };
-    campaign.run_without_shrinking(|_| {})
+    campaign.run_without_shrinking(|_| {}, |_| {})
 }

@@ -6,12 +6,14 @@ use crate::history::{History, Mode};
 use crate::random::mix;
 use crate::run::{Counts, Failure, Outcome, run};
 use crate::shrink::shrink;
+use crate::watch::Watch;
 use engine::layout::Level;
 use std::cell::Cell;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Failures that are shrunk; the others are only named.
 const SHRUNK_MAX: usize = 3;
@@ -82,9 +84,10 @@ impl Campaign {
         History::draw(seed, Wish { level, mode })
     }
 
-    /// Runs all seeds; `progress` hears how many have been run. The first failures are shrunk.
-    pub fn run(&self, progress: impl Fn(u64) + Sync) -> Summary {
-        let mut summary = self.run_without_shrinking(progress);
+    /// Runs all seeds; `progress` hears how many have been run, `endless` of a seed that does not end, which nobody
+    /// can stop but by ending the process. The first failures are shrunk.
+    pub fn run(&self, progress: impl Fn(u64) + Sync, endless: impl Fn(u64) + Sync) -> Summary {
+        let mut summary = self.run_without_shrinking(progress, endless);
         for failed in summary.failures.iter_mut().take(SHRUNK_MAX) {
             if !matches!(failed.failure, Failure::Panicked(_)) {
                 let small = shrink(&self.history(failed.seed), &failed.failure);
@@ -96,20 +99,33 @@ impl Campaign {
     }
 
     /// As [`Campaign::run`]; who only counts failures need not see them small.
-    pub fn run_without_shrinking(&self, progress: impl Fn(u64) + Sync) -> Summary {
+    pub fn run_without_shrinking(
+        &self,
+        progress: impl Fn(u64) + Sync,
+        endless: impl Fn(u64) + Sync,
+    ) -> Summary {
         let next = AtomicU64::new(self.seeds.start);
         let summary = Mutex::new(Summary::default());
+        let jobs = self.jobs.max(1);
+        let watch = Watch::new(jobs);
+        let work = |job: usize| loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.seeds.end || full(&summary) {
+                return watch.begins(job, None, Instant::now());
+            }
+            watch.begins(job, Some(seed), Instant::now());
+            self.one(seed, &summary, &progress);
+        };
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.max(1) {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= self.seeds.end || full(&summary) {
-                            return;
-                        }
-                        self.one(seed, &summary, &progress);
-                    }
-                });
+            let work = &work;
+            let workers: Vec<_> = (0..jobs)
+                .map(|job| scope.spawn(move || work(job)))
+                .collect();
+            let looks = watch.look(scope, &endless);
+            let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            watch.is_over(&looks);
+            for ended in ended {
+                ended.unwrap_or_else(|panic| resume_unwind(panic));
             }
         });
         let mut summary = lock(&summary).clone();

@@ -37,6 +37,7 @@ pub mod run;
 pub mod shrink;
 pub mod stacks;
 pub mod timed;
+pub mod watch;
 pub mod world;
 
 pub use repeatable::random;

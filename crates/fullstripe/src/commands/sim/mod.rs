@@ -18,6 +18,7 @@ use report::Report;
 use rustix::time::{ClockId, clock_gettime};
 use sim::campaign::{Campaign, current_seed};
 use sim::history::Mode;
+use sim::watch::ENDLESS_AFTER;
 use std::ops::Range;
 use std::process::ExitCode;
 
@@ -124,7 +125,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     );
     let began = clock_gettime(ClockId::ProcessCPUTime);
     tell_seed_of_panic(args);
-    let summary = campaign.run(|done| bar.set_position(done));
+    let summary = campaign.run(|done| bar.set_position(done), |seed| give_up(args, seed));
     // The hook that told of panics goes again, whoever runs after this.
     let _ = std::panic::take_hook();
     bar.finish_and_clear();
@@ -141,6 +142,15 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A history that does not end keeps its thread for ever: the process ends without it, and says which it was.
+fn give_up(args: &FaultsArgs, seed: u64) {
+    let again = rerun(args, seed);
+    let seconds = ENDLESS_AFTER.as_secs();
+    let error = anyhow::anyhow!("seed {seed} has not ended in {seconds} s; again: {again}");
+    let _ = super::exit_codes::report(&error, args.json);
+    std::process::exit(1);
 }
 
 /// An assertion of the engine that does not hold ends a release build at once: the seed is told before.
