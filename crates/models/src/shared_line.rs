@@ -48,6 +48,12 @@ impl SharedLine {
         self.booked.reserve(now_ns, ready_ns, service_ns)
     }
 
+    /// For how long all changes so far have kept it.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.booked.busy_ns()
+    }
+
     fn look_back(&mut self) {
         let all: u64 = self.changes.iter().sum();
         let [own_ns, near_ns, far_ns] = self.line_ns;

@@ -349,6 +349,12 @@ fn in_use(
     if point.has_stack_cores() && share(stack_ns, window_ns) {
         found.push(Resource::StackCores);
     }
+    if share(outcome.stack_lines_busy_ns, window.until_ns) {
+        found.push(Resource::StackLines);
+    }
+    if share(outcome.drive_counters_busy_ns, window.until_ns) {
+        found.push(Resource::DriveCounters);
+    }
     let Some((platform, graph)) = platform.zip(point.surroundings().graph()) else {
         found.push(Resource::DriveLinks);
         return found;

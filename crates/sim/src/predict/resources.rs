@@ -47,6 +47,10 @@ pub enum Resource {
     ClientCores,
     /// The cores that the stack has for itself, kernel's work on them included.
     StackCores,
+    /// The lines of memory that all cores of the stack change for a request: its counter and lock.
+    StackLines,
+    /// The kernel's counters of the drives' commands, which all cores change.
+    DriveCounters,
     /// What a command takes in a drive that has nothing else to do. No server, but what is waited for.
     DriveLatency,
     /// What passing the platform's links takes. No server either.
@@ -114,6 +118,8 @@ impl Resource {
             Resource::ClientCores => "client cores".to_owned(),
             Resource::StackCores if stack == "fullstripe" => "engine cores".to_owned(),
             Resource::StackCores => format!("cores of {stack}"),
+            Resource::StackLines => format!("shared counter and lock of {stack}"),
+            Resource::DriveCounters => "drives' shared counters".to_owned(),
             Resource::DriveLatency => "the drives' latency".to_owned(),
             Resource::Hops => "the links' latency".to_owned(),
             Resource::Software => "software".to_owned(),

@@ -66,6 +66,10 @@ impl Stack for Faster {
         self.stack.touched_until_ns(core)
     }
 
+    fn lines_busy_ns(&self) -> u64 {
+        self.stack.lines_busy_ns()
+    }
+
     fn wake_ns(&self, core: usize) -> Option<u64> {
         self.stack.wake_ns(core)
     }

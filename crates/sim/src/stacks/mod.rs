@@ -71,6 +71,11 @@ pub trait Stack {
         0
     }
 
+    /// For how long the busiest of the lines that its cores share has been kept by changes; 0 where there are none.
+    fn lines_busy_ns(&self) -> u64 {
+        0
+    }
+
     /// When this core wants a turn without any input.
     fn wake_ns(&self, core: usize) -> Option<u64>;
 

@@ -27,6 +27,13 @@ impl DriveCounters {
         }
     }
 
+    /// For how long the busiest of them has been kept by changes.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        let lines = self.lines.iter().map(SharedLine::busy_ns);
+        lines.max().unwrap_or(0)
+    }
+
     /// When a core that passes these commands on from `ready_ns` on has counted them. `now_ns` never falls from call to
     /// call, and `ready_ns` is never before it.
     pub fn counted_ns(&mut self, now_ns: u64, ready_ns: u64, core: usize, commands: &[Io]) -> u64 {

@@ -26,6 +26,7 @@ pub mod array;
 mod audit;
 pub mod clients;
 pub mod drive_counters;
+mod event;
 pub mod host;
 pub mod machine;
 pub mod prices;

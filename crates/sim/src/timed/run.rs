@@ -3,18 +3,17 @@
 use super::audit::Audit;
 use super::clients::Clients;
 use super::drive_counters::DriveCounters;
+use super::event::Event;
 use super::host::{Books, Host};
 use super::series::Series;
 use crate::drive::timing::{Place, Timing};
 use crate::queue::Queue;
 use crate::stacks::{Rebuilt, Stack};
 use anyhow::{Context, Result, bail, ensure};
-use engine::control::message::Message;
 use engine::plan::StepKind;
 use engine::request::Operation;
 use engine::stats::Stats;
-use engine::units::{MemberId, ShardId};
-use engine::world::{Input, Token};
+use engine::world::Input;
 use lab::workload::Workload;
 use lab::workload::generator::Generator;
 use lab::workload::meter::{Figures, Meter};
@@ -60,6 +59,11 @@ pub struct Outcome {
     /// What drives have left to write before they have to collect, at the window's begin and end; the least of
     /// all drives. `None` where they do not say.
     pub pool_bytes: [Option<u64>; 2],
+    /// For how long the busiest of the stack's lines that cores share has been kept by changes, from the first to
+    /// the last.
+    pub stack_lines_busy_ns: u64,
+    /// The same of the drives' counters.
+    pub drive_counters_busy_ns: u64,
     /// How far a rebuild was at the window's begin and end; `None` where there was none.
     pub rebuilt: Option<[Rebuilt; 2]>,
     /// Answers over time, from the first moment to the window's end.
@@ -73,48 +77,6 @@ pub struct Outcome {
     pub digest: u64,
 }
 
-enum Event {
-    /// A core of the stack begins a turn.
-    Turn(u16),
-    /// A drive has carried out a command.
-    Done { core: u16, token: Token },
-    /// A drive's metadata are durable.
-    Persisted(MemberId),
-    /// A thread may have something to do.
-    Wake(u32),
-    /// A thread has made its request.
-    Made(u32),
-    /// A turn ends, and clients are told what it has answered.
-    Told(u16),
-    /// A core has been given something to do by another one.
-    Woken(u16),
-    /// A message between shards arrives.
-    Delivered(ShardId, Box<Message>),
-    /// The window begins.
-    Begins,
-    /// It ends, and with it the load.
-    Ends,
-}
-
-impl Event {
-    /// What it is and whom it is about, for a digest.
-    fn name(&self) -> u64 {
-        let (kind, whom) = match *self {
-            Event::Turn(core) => (1, u64::from(core)),
-            Event::Done { token, .. } => (2, token.0),
-            Event::Persisted(member) => (3, u64::from(member.0)),
-            Event::Wake(thread) => (4, u64::from(thread)),
-            Event::Made(thread) => (5, u64::from(thread)),
-            Event::Told(core) => (6, u64::from(core)),
-            Event::Delivered(to, _) => (7, u64::from(to.0)),
-            Event::Begins => (8, 0),
-            Event::Ends => (9, 0),
-            Event::Woken(core) => (10, u64::from(core)),
-        };
-        kind << 56 | whom
-    }
-}
-
 /// A core of the stack.
 #[derive(Clone, Default)]
 struct Core {
@@ -122,6 +84,9 @@ struct Core {
     free_at_ns: u64,
     /// When the next one begins, as far as known.
     turn_at_ns: Option<u64>,
+    /// When else one was to begin until something came up: that event is still to come, and need not be asked for
+    /// again. Mostly it is the engine's next look at its deadlines, which every turn asks for.
+    asked_for_ns: Option<u64>,
     /// The kernel's work for answers that the next turn will take.
     owed_ns: u64,
 }
@@ -203,6 +168,8 @@ pub fn run(setup: Setup, window: Window) -> Result<Outcome> {
         books: used.books.since(begun.books),
         energy_nj: used.energy_nj - begun.energy_nj,
         pool_bytes: [begun.pool_bytes, used.pool_bytes],
+        stack_lines_busy_ns: run.stack.lines_busy_ns(),
+        drive_counters_busy_ns: run.drive_counters.busy_ns(),
         rebuilt: begun.rebuilt.zip(used.rebuilt).map(<[Rebuilt; 2]>::from),
         series: run.series,
         commands: run.audit.commands,
@@ -263,9 +230,14 @@ impl Run {
 
     fn happen(&mut self, event: Event) -> Result<()> {
         match event {
-            Event::Turn(core) => {
-                if self.cores[usize::from(core)].turn_at_ns == Some(self.queue.now_ns()) {
-                    self.turn(core)?;
+            Event::Turn(number) => {
+                let now_ns = Some(self.queue.now_ns());
+                let core = &mut self.cores[usize::from(number)];
+                if core.asked_for_ns == now_ns {
+                    core.asked_for_ns = None;
+                }
+                if core.turn_at_ns == now_ns {
+                    self.turn(number)?;
                 }
             }
             Event::Done { core, token } => {
@@ -404,8 +376,12 @@ impl Run {
     fn turn_at(&mut self, number: u16, at_ns: u64) {
         let core = &mut self.cores[usize::from(number)];
         let at_ns = at_ns.max(core.free_at_ns);
-        if core.turn_at_ns.is_none_or(|other_ns| at_ns < other_ns) {
-            core.turn_at_ns = Some(at_ns);
+        if core.turn_at_ns.is_some_and(|other_ns| other_ns <= at_ns) {
+            return;
+        }
+        let is_asked_for = core.asked_for_ns == Some(at_ns);
+        core.asked_for_ns = core.turn_at_ns.replace(at_ns).or(core.asked_for_ns);
+        if !is_asked_for {
             self.queue.at(at_ns, Event::Turn(number));
         }
     }

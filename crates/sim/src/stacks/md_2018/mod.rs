@@ -293,6 +293,10 @@ impl Stack for Md2018 {
         Ok(at_ns - now_ns)
     }
 
+    fn lines_busy_ns(&self) -> u64 {
+        self.counter.busy_ns().max(self.lock.busy_ns())
+    }
+
     fn wake_ns(&self, core: usize) -> Option<u64> {
         (core == self.worlds.len() - 1 && self.stripes.has_work()).then_some(0)
     }
