@@ -2,7 +2,7 @@
 //!
 //! | row | what is looked at |
 //! |---|---|
-//! | I-16 | every array that was run, beside one drive with the same load for each drive: no more than the ideal of its level, and no less than one drive |
+//! | I-16 | every array that was run, beside one drive with the same load for each drive: no more than the ideal of its level, and no less than one drive; loads that wait for more outstanding requests do not saturate it, and are not meant |
 //! | O-34 | sixteen threads at depth 1: mean latency is sixteen over IOPS |
 //! | P-29 | reads of a fresh drive are faster than those of a filled one, and the result says that it is not representative |
 //!
@@ -109,6 +109,13 @@ fn is_comparable(array: &Configuration, single: &Configuration) -> bool {
     is_same && is_closed && outstanding(array) == outstanding(single) * drives
 }
 
+/// Whether a load is more than the array can do, as far as that was asked.
+fn is_saturated(answer: &Answer) -> bool {
+    let limits = answer.limits.as_ref();
+    // Neither demands nor queue depths have a gain.
+    limits.is_none_or(|limits| limits.first.gain_percent.is_some())
+}
+
 /// I-16, over all arrays that have a single drive beside them.
 fn scaling_is_bounded(answered: &Answered) -> Option<String> {
     let known = || {
@@ -116,7 +123,8 @@ fn scaling_is_bounded(answered: &Answered) -> Option<String> {
         answers.filter_map(|(configuration, answer)| Some((configuration, answer.as_ref().ok()?)))
     };
     let is_single = |configuration: &Configuration| configuration.setup.level == Level::Single;
-    for (array, of_array) in known().filter(|(one, _)| !is_single(one)) {
+    let arrays = known().filter(|(one, answer)| !is_single(one) && is_saturated(answer));
+    for (array, of_array) in arrays {
         let Some((ideal, least)) = bounds(array) else {
             continue;
         };
