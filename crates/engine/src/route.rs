@@ -318,7 +318,7 @@ impl Engine {
 
     /// Starts a request of a port that has waited for room without a plan, if it needs none, and takes back the slot
     /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
-    #[inline]
+    #[inline(never)]
     fn begin_waiting_single(&mut self, index: u32) -> bool {
         let state = &self.requests[index];
         let (request, volume) = (state.request, state.request.volume.0 as usize);

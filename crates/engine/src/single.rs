@@ -120,8 +120,9 @@ impl Engine {
             && self.start_as_single(request, from)
     }
 
-    /// The same for a request whose turn it is.
-    #[inline]
+    /// The same for a request whose turn it is. In line with both who ask: the way of a request that finds room must not
+    /// pay for those that wait.
+    #[inline(always)]
     pub(crate) fn start_as_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
         if self.plans_available() <= PLANS_RESERVED
             // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
