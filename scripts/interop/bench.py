@@ -47,6 +47,16 @@ class Job:
         self.before = before
 
 
+def has_two_families(drives):
+    """Whether members by the newest record have another family number on theirs: it changes with a spare. With half of
+    them changed md does not start the array; a start of ours changes the others."""
+    records = [drive["record"] for drive in drives if drive["record"] and drive["record"]["volumes"]]
+    newest = max(records, key=lambda record: record["generation"])
+    serials = [disk["serial"] for disk in newest["disks"]]
+    return any(record["family"] != newest["family"] for record in records
+               if record["disks"][record["own_row"]]["serial"] in serials)
+
+
 class Bench:
     """One case's. `letters` are those of its drives in the machine."""
 

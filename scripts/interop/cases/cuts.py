@@ -9,7 +9,7 @@ import os
 import re
 
 from ..case import Case
-from ..bench import Server, brief
+from ..bench import Server, brief, has_two_families
 from ..requirement import Failed, require
 from ..volume import Volume
 from .common import LEVELS, said
@@ -150,18 +150,10 @@ class State:
         # What `examine` takes for a torn record is one that mdadm does not take at all.
         if any(drive["record"] is None for drive in self.before[: self.start["members"]]):
             return TORN
-        if self.has_two_families():
+        if has_two_families(self.before):
             return FAMILIES
         self.require("contains invalid PPL" in text, f"md does not start it: {brief(text)}")
         return EMPTIED
-
-    def has_two_families(self):
-        """Whether members by the newest record have another family number on theirs: it changes with a spare."""
-        records = [drive["record"] for drive in self.before if drive["record"] and drive["record"]["volumes"]]
-        newest = max(records, key=lambda record: record["generation"])
-        serials = [disk["serial"] for disk in newest["disks"]]
-        return any(record["family"] != newest["family"] for record in records
-                   if record["disks"][record["own_row"]]["serial"] in serials)
 
 
 def states_of(bench, level, operations, samples):

@@ -2,7 +2,7 @@
 import time
 
 from ..case import Case
-from ..bench import LIMIT_SECONDS, pattern
+from ..bench import LIMIT_SECONDS, has_two_families, pattern
 from ..requirement import require
 from .common import (
     JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
@@ -93,6 +93,10 @@ def ours_killed(level, after_ms):
         time.sleep(after_ms / 1000)
         server.kill()
         order_under_way.wait(timeout=LIMIT_SECONDS)
+        mended = has_two_families(bench.examine([*left, spare]))
+        if mended:
+            bench.open_server("--rate", "8m", drives=[*left, spare]).stop()
+            require(not has_two_families(bench.examine([*left, spare])), "our start leaves records of two families")
         record = bench.record()["volumes"][0]
         migration = record["migration"]
         found = [*left, spare] if migration else left
@@ -102,7 +106,9 @@ def ours_killed(level, after_ms):
         if migration:
             require_consistent(text)
             require_served(bench, data, drives=found)
-            return f"md goes on with the rebuild at {migration['done_bytes'] * 100 // record['component_bytes']} %"
+            first = "we mend records of two families; " if mended else ""
+            percent = migration["done_bytes"] * 100 // record["component_bytes"]
+            return f"{first}md goes on with the rebuild at {percent} %"
         with bench.serve(drives=left) as server:
             require(server.read() == data, "we read other bytes")
         return "the spare was not taken yet"
