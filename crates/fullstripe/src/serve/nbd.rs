@@ -10,6 +10,7 @@ use exports::nbd::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, Stop, maximum_payload_bytes, round_robin,
 };
 use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
+use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -19,6 +20,12 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// A killed process's socket is gone after so long.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// A server that is there greets sooner, unless it is busy.
+const GREETS_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +107,25 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
     }
 }
 
+/// Whether a process answers at a socket. That of a killed one takes connections until the kernel has taken the
+/// process's rings apart, and ends them without a word; a server of NBD speaks first.
+fn somebody_answers(path: &Path) -> bool {
+    let give_up = Instant::now() + GONE_WITHIN;
+    while let Ok(mut stream) = UnixStream::connect(path) {
+        let _ = stream.set_read_timeout(Some(GREETS_WITHIN));
+        // Silence is somebody who is busy.
+        let is_ended = match stream.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        if !is_ended || Instant::now() >= give_up {
+            return true;
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+    false
+}
+
 /// Binds a Unix socket that only its owner may use; a socket that a dead process left is replaced.
 ///
 /// # Errors
@@ -112,7 +138,7 @@ pub fn listen_unix(path: &Path) -> Result<UnixListener> {
                 path.display()
             );
         }
-        if UnixStream::connect(path).is_ok() {
+        if somebody_answers(path) {
             bail!(
                 "another process answers at {}; stop it or name another path",
                 path.display()
@@ -248,4 +274,53 @@ pub fn stop_ports(shared: &Shared, shards: usize, within: Duration) -> Result<()
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A listener at a path for so long, which treats each connection as told.
+    fn answers(path: &Path, for_ms: u64, with: fn(UnixStream)) -> std::thread::JoinHandle<()> {
+        let listener = UnixListener::bind(path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let end = Instant::now() + Duration::from_millis(for_ms);
+        std::thread::spawn(move || {
+            while Instant::now() < end {
+                if let Ok((stream, _)) = listener.accept() {
+                    with(stream);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    }
+
+    #[test]
+    fn the_socket_of_a_process_that_is_going_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd");
+        let going = answers(&path, 300, drop);
+        let mine = listen_unix(&path).unwrap();
+        going.join().unwrap();
+        let _ours = UnixStream::connect(&path).unwrap();
+        assert!(mine.accept().is_ok());
+    }
+
+    #[test]
+    fn who_greets_or_says_nothing_keeps_its_socket() {
+        let greet: fn(UnixStream) = |mut stream| drop(stream.write_all(b"NBDMAGIC"));
+        let say_nothing: fn(UnixStream) = |stream| {
+            std::thread::sleep(2 * GREETS_WITHIN);
+            drop(stream);
+        };
+        for with in [greet, say_nothing] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("nbd");
+            let other = answers(&path, 200, with);
+            let error = listen_unix(&path).unwrap_err().to_string();
+            assert!(error.contains("another process answers"), "{error}");
+            other.join().unwrap();
+        }
+    }
 }
