@@ -11,6 +11,7 @@ use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::shard::{Engine, Output};
 use crate::units::{Buffer, MemberId, ShardId};
+use planted::{Bug, planted};
 
 /// Plans kept free for the controller and for work that others wait for.
 pub(crate) const PLANS_RESERVED: usize = 8;
@@ -322,14 +323,14 @@ impl Engine {
     fn begin_waiting_single(&mut self, index: u32) -> bool {
         let state = &self.requests[index];
         let (request, volume) = (state.request, state.request.volume.0 as usize);
-        if state.origin.is_some()
-            || self.volumes[volume].view.stopping
-            || !self.start_as_single(&request, None)
-        {
+        // Writes are refused where they are not allowed any more, as when the array stops.
+        if state.origin.is_some() || !self.start_as_single(&request, None) {
             return false;
         }
         // The write is counted as begun already if it was only its plan that there was no room for.
-        if core::mem::take(&mut self.requests[index].writing) {
+        if core::mem::take(&mut self.requests[index].writing)
+            && !planted(Bug::WaitingWriteCountedTwice)
+        {
             self.volumes[volume].writes_running -= 1;
         }
         self.give_request(index, false);

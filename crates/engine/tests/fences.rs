@@ -5,6 +5,7 @@ mod memory;
 use engine::control::message::{Command, Message};
 use engine::event::Event;
 use engine::layout::Level;
+use engine::limits::PLANS_MAX;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::Nanos;
@@ -86,6 +87,33 @@ fn a_write_that_waits_for_the_dirty_mark_is_refused_when_the_array_stops_first()
     until_view(&mut array, false);
     assert_eq!(array.finish(tag), Err(Failure::Stopping));
     array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+}
+
+/// Those that were begun end; those that wait for a plan are refused, also where they need none when there is room.
+#[test]
+fn writes_that_wait_for_room_are_refused_when_the_array_stops_first() {
+    let shape = geometry(Level::Raid0, 4, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 0, None), 1, 3, quick());
+    array.turn();
+    array.shared.borrow_mut().latency_ns = 10 * Nanos::MILLISECOND.0;
+    let buffer = array.allocate(4096);
+    let all = PLANS_MAX as u64 + 1000;
+    for at in 0..all {
+        array.submit(0, Operation::Write, at % 64 * 4096, 4096, buffer);
+    }
+    array.turn();
+    let (ticket, command) = (1000, Command::Stop);
+    array.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
+    array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+    let shared = array.shared.borrow();
+    assert_eq!(shared.completions.len() as u64, all);
+    let of = |result| {
+        let answers = shared.completions.iter();
+        answers.filter(|answer| answer.result == result).count() as u64
+    };
+    let refused = of(Err(Failure::Stopping));
+    assert!((1000..1100).contains(&refused), "{refused}");
+    assert_eq!(of(Ok(())), all - refused);
 }
 
 /// A stop does not wait for the volume to be quiet, and its drives are flushed at once: only the fence keeps

@@ -107,6 +107,8 @@ bugs! {
     ReplacedDriveLeftEarly,
     /// A replacement whose record is under way is given up for another drive's failure.
     SwitchGivenUp,
+    /// A write that has waited for room is counted twice as being carried out: the volume is never clean again.
+    WaitingWriteCountedTwice,
     /// Parity and mirrors that were never established are relied on.
     UnsyncedTrusted,
     /// Parity that is not established is read and modified.
