@@ -281,6 +281,16 @@ impl Engine {
     /// Goes on with requests that a pool was too small for.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
+        let nobody_waits = self.stalled.is_empty()
+            && self.forward_backlog.is_empty()
+            && self.backlog.is_empty();
+        if !nobody_waits {
+            self.resume_stalled_some();
+        }
+    }
+
+    #[inline(never)]
+    fn resume_stalled_some(&mut self) {
         while let Some(&index) = self.stalled.front() {
             if self.requests[index].cursor == 0 && self.requests[index].outstanding == 0 {
                 self.stalled.pop_front();
@@ -319,7 +329,7 @@ impl Engine {
 
     /// Starts a request of a port that has waited for room without a plan, if it needs none, and takes back the slot
     /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
-    #[inline(never)]
+    #[inline]
     fn begin_waiting_single(&mut self, index: u32) -> bool {
         let state = &self.requests[index];
         let (request, volume) = (state.request, state.request.volume.0 as usize);
