@@ -281,9 +281,8 @@ impl Engine {
     /// Goes on with requests that a pool was too small for.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
-        let nobody_waits = self.stalled.is_empty()
-            && self.forward_backlog.is_empty()
-            && self.backlog.is_empty();
+        let nobody_waits =
+            self.stalled.is_empty() && self.forward_backlog.is_empty() && self.backlog.is_empty();
         if !nobody_waits {
             self.resume_stalled_some();
         }
