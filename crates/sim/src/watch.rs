@@ -1,6 +1,7 @@
 //! Notices a history that does not end. A fault of the engine can keep a core busy for ever within one turn: virtual
 //! time stands still then, and no limit in it is ever reached.
 
+use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -10,6 +11,13 @@ use std::time::{Duration, Instant};
 pub const ENDLESS_AFTER: Duration = Duration::from_secs(300);
 /// How often somebody looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Ends the process, and says why past a test's capture of its output: a panic would wait for the thread that never
+/// ends.
+pub fn end_process(seed: u64) {
+    let _ = writeln!(std::io::stderr(), "seed {seed} does not end");
+    std::process::exit(1);
+}
 
 /// The seeds that threads are running, and since when.
 pub struct Watch {
