@@ -112,8 +112,16 @@ recorded() {
     done
 }
 
-# healthy MD: waits until nothing is missing and nothing is being done, and that is on record.
-healthy() { until look /sys/block/$1/md/degraded && [ $word = 0 ]; do pause; done; idle $1; recorded $1; }
+# rebuilt MD: waits until nothing is missing and nothing is being done, and that is on record. `speed 10` comes before
+# what makes md begin: mdmon does not record the end of a rebuild whose beginning it has not seen.
+rebuilt() {
+    until md_says sync_action recover || md_says degraded 0; do pause; done
+    settle
+    speed 2000000
+    until md_says degraded 0; do pause; done
+    idle $1
+    recorded $1
+}
 
 # synchronised MD: what there is to do is done; md takes a moment to begin.
 synchronised() { writable $1; pause; pause; pause; idle $1; }

@@ -135,8 +135,9 @@ assemble {words(left)}
 sum $md
 writable $md
 settle
+speed 10
 mdadm -q --add /dev/$(container) $d{spare}
-healthy $md
+rebuilt $md
 check $md
 """
         text = yield bench.job(script, drives=[*left, spare])

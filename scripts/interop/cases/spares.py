@@ -35,8 +35,9 @@ writable $md
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
 while_md degraded 0
 settle
+speed 10
 mdadm -q --add /dev/$(container) $d{spare}
-healthy $md
+rebuilt $md
 sum $md
 check $md
 """
@@ -97,21 +98,27 @@ def ours_killed(level, after_ms):
         if mended:
             bench.open_server("--rate", "8m", drives=[*left, spare]).stop()
             require(not has_two_families(bench.examine([*left, spare])), "our start leaves records of two families")
+        first = "we mend records of two families; " if mended else ""
         record = bench.record()["volumes"][0]
         migration = record["migration"]
+        if record["state"] == "normal" and not migration:
+            text = yield bench.job(JUDGE % words([*left, spare]), drives=[*left, spare])
+            require_at_rest(text)
+            require_consistent(text)
+            require_sum(text, data)
+            return f"{first}the rebuild had ended"
         found = [*left, spare] if migration else left
-        script = f"assemble {words(found)}\nwritable $md\n" + ("healthy $md\ncheck $md\n" if migration else "")
+        script = f"speed 10\nassemble {words(found)}\nwritable $md\n" + ("rebuilt $md\ncheck $md\n" if migration else "")
         text = yield bench.job(script + "sum $md", drives=found)
         require_sum(text, data)
         if migration:
             require_consistent(text)
             require_served(bench, data, drives=found)
-            first = "we mend records of two families; " if mended else ""
             percent = migration["done_bytes"] * 100 // record["component_bytes"]
             return f"{first}md goes on with the rebuild at {percent} %"
         with bench.serve(drives=left) as server:
             require(server.read() == data, "we read other bytes")
-        return "the spare was not taken yet"
+        return f"{first}the spare was not taken yet"
 
     return run
 

@@ -161,7 +161,7 @@ def ours_rebuild(level):
         require(wrong, "everything was right already")
         spoiled = spoil_rebuilt(bench, lost)
         drives = [*left, spare]
-        script = f"speed 10\nassemble {words(drives)}\nstarting $md\nspeed 2000000\nwritable $md\nhealthy $md\nsum $md"
+        script = f"speed 10\nassemble {words(drives)}\nstarting $md\nwritable $md\nrebuilt $md\nsum $md"
         text = yield bench.job(script, drives=drives)
         spoiled.require_sum(text, data)
         spoiled.require_alone()
