@@ -73,15 +73,15 @@ def ours_returned(level, failed_first):
         back = slots[LOST_SLOT]
         left = [drive for drive in slots if drive != back]
         found = [back, *left] if failed_first else [*left, back]
-        # md may take a moment to begin, and mdmon one to write down that it is done.
+        # md may take a moment to begin.
         script = f"""
+speed 10
 assemble {words(found)}
 sum $md
-synchronised $md
+writable $md
 settle
-idle $md
 settle
-recorded $md
+if md_says sync_action recover; then rebuilt $md; fi
 look /sys/block/$md/md/degraded
 echo DEGRADED $word
 """
