@@ -154,6 +154,7 @@ echo 400 > /sys/block/$md/md/sync_speed_max
 echo 400 > /sys/block/$md/md/sync_speed_min
 mdadm -q -f /dev/$md $d{slots[LOST_SLOT]}
 while_md degraded 0
+settle
 mdadm -q --add /dev/$(container) $d{spare}
 sleep {after_s}
 """

@@ -192,6 +192,7 @@ speed 10
 echo {until} > /sys/block/$md/md/sync_max
 mdadm -q -f /dev/$md $d{slots[lost]}
 while_md degraded 0
+settle
 mdadm -q --add /dev/$(container) $d{spare}
 until_md sync_action recover
 """
