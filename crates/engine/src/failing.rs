@@ -4,12 +4,13 @@
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
 use crate::event::Event;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
 use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
 use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
+use crate::states::Progress;
 use crate::units::MemberId;
 use crate::world::{Io, Token};
 use planted::{Bug, planted};

@@ -14,9 +14,9 @@ use crate::policy::MemberError;
 use crate::ranges::NONE;
 use crate::scratch::ScratchBlock;
 use crate::shard::{Engine, Output};
+use crate::states::{Progress, StepStates};
 use crate::units::{MemberId, Nanos, Slot, VolumeId};
 use crate::world::{Io, Token};
-use alloc::vec::Vec;
 
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,120 +51,82 @@ impl Work {
     }
 }
 
-/// Where a step stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    Idle,
-    Outstanding,
-    /// Written over recorded bad blocks, and its member is being flushed.
-    Flushing,
-    /// Waits for the bad-block log to say what became of its range.
-    Recording,
-    Done,
-    /// A read that brought nothing, and whether the place on the medium is at fault.
-    Failed {
-        media: bool,
-    },
-    /// A write or flush that its member missed.
-    Missed,
-}
-
-/// A step's state while its plan runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StepState {
-    pub member: u8,
-    pub retries: u8,
-    /// The world has been asked for an early answer.
-    pub cancelled: bool,
-    pub progress: Progress,
-}
-
-impl StepState {
-    pub const IDLE: StepState = StepState {
-        member: u8::MAX,
-        retries: 0,
-        cancelled: false,
-        progress: Progress::Idle,
-    };
-
-    /// Whether a drive has it: a computation waits for none, a log entry for its unit.
-    pub fn is_with_drive(&self) -> bool {
-        let waits = matches!(self.progress, Progress::Outstanding | Progress::Flushing);
-        waits && self.member != u8::MAX
-    }
-}
-
-/// A plan under way.
+/// A plan under way. Its first cache line has all that most answers change, the next two what its end needs.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Running {
-    pub plan: Plan,
-    pub states: Vec<StepState>,
-    pub work: Work,
-    pub volume: u8,
-    /// The lock held, or [`NONE`].
-    pub lock: u32,
-    pub scratch: Option<ScratchBlock>,
-    /// The write-hole log that it is in or waits for, or [`NONE`].
-    pub log: u32,
+    pub states: StepStates,
+    /// Part of the commands' names; see [`crate::token`].
+    pub generation: u16,
+    pub outstanding: u16,
     /// First step of the next stage.
     next: u16,
-    pub outstanding: u16,
     /// A write step has gone out.
     pub wrote: bool,
     pub read_failed: bool,
-    /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
-    pub differing_steps: u64,
+    pub work: Work,
+    pub scratch: Option<ScratchBlock>,
+    /// The lock held, or [`NONE`].
+    pub lock: u32,
+    /// The write-hole log that it is in or waits for, or [`NONE`].
+    pub log: u32,
+    /// The single request that it was, while commands bear that one's name, or [`NONE`].
+    pub single: u32,
+    /// Commands that are not waited for any more and have not come back; see `left_with`.
+    pub left: u16,
+    pub volume: u8,
     /// An operation that the member does not offer.
     pub not_supported: bool,
     /// Members that missed a write of this plan.
     pub missed: MemberSet,
+    /// The work met an unreadable block and is done in pieces.
+    pub piecewise: Option<Piecewise>,
     pub started: Nanos,
-    /// The single request that it was, while commands bear that one's name, or [`NONE`].
-    pub single: u32,
-    /// Part of the commands' names; see [`crate::token`].
-    pub generation: u16,
-    /// Commands that are not waited for any more and have not come back; who has them.
-    pub left: u16,
+    /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
+    pub differing_steps: u64,
+    pub plan: Plan,
+    /// For direct reads: the failed step being handed on, and how far.
+    pub recover: (u16, u64),
+    /// Who has the commands that are not waited for.
     pub left_with: MemberSet,
     /// Some of them use memory of clients.
     pub payload_left: bool,
-    /// Room for them when the plan goes.
-    pub promised: Room,
-    /// For direct reads: the failed step being handed on, and how far.
-    pub recover: (u16, u64),
-    /// The work met an unreadable block and is done in pieces.
-    pub piecewise: Option<Piecewise>,
     /// For background work: some of the band could not be done.
     pub band_failed: bool,
+    /// Room for them when the plan goes.
+    pub promised: Room,
 }
+
+const _: () = assert!(core::mem::offset_of!(Running, work) == 64);
+const _: () = assert!(core::mem::offset_of!(Running, plan) == 192);
 
 impl Running {
     pub fn new(plan: Plan, steps: usize) -> Running {
         Running {
-            plan,
-            states: Vec::with_capacity(steps),
-            work: Work::Direct { request: NONE },
-            volume: 0,
-            lock: NONE,
-            scratch: None,
-            log: NONE,
-            next: 0,
+            states: StepStates::with_capacity(steps),
+            generation: 0,
             outstanding: 0,
+            next: 0,
             wrote: false,
             read_failed: false,
-            differing_steps: 0,
+            work: Work::Direct { request: NONE },
+            scratch: None,
+            lock: NONE,
+            log: NONE,
+            single: NONE,
+            left: 0,
+            volume: 0,
             not_supported: false,
             missed: MemberSet::default(),
+            piecewise: None,
             started: Nanos(0),
-            single: NONE,
-            generation: 0,
-            left: 0,
+            differing_steps: 0,
+            plan,
+            recover: (0, 0),
             left_with: MemberSet::default(),
             payload_left: false,
-            promised: Room::default(),
-            recover: (0, 0),
-            piecewise: None,
             band_failed: false,
+            promised: Room::default(),
         }
     }
 
@@ -217,10 +179,7 @@ impl Engine {
     #[inline]
     pub(crate) fn start(&mut self, index: u32) {
         let running = &mut self.running[index];
-        running.states.clear();
-        running
-            .states
-            .resize(running.plan.steps().len(), StepState::IDLE);
+        running.states.make_idle(running.plan.steps().len());
         self.stats.plan_steps += running.plan.steps().len() as u64;
         self.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {

@@ -101,6 +101,7 @@ mod settle;
 mod setup;
 pub mod shard;
 mod single;
+mod states;
 pub mod stats;
 mod token;
 mod turn;

@@ -26,12 +26,13 @@ mod exchanged;
 mod unrecorded;
 
 use crate::control::record::{LogArea, MemberSet};
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::layout::Geometry;
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
 use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
 use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
+use crate::states::Progress;
 use crate::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
 use crate::world::{Io, Token};
 use alloc::collections::VecDeque;

@@ -17,12 +17,13 @@
 
 use crate::control::bad_blocks::BadRange;
 use crate::control::recording::BadBlockChange;
-use crate::inflight::{Progress, StepState, Work};
+use crate::inflight::Work;
 use crate::layout::Level;
 use crate::piecewise::{PieceParity, Piecewise};
 use crate::plan::{Step, StepKind};
 use crate::ranges::{BandKey, NONE, PartKind};
 use crate::shard::Engine;
+use crate::states::{Progress, StepState};
 use crate::units::{Slot, SlotSet};
 
 /// What happens to a piece that cannot be planned.
@@ -178,7 +179,7 @@ impl Engine {
     /// Whether a drive missed what was written to it alone.
     pub(crate) fn misses_data(&self, index: u32) -> bool {
         let running = &self.running[index];
-        let mut steps = running.plan.steps().iter().zip(&running.states);
+        let mut steps = running.plan.steps().iter().zip(running.states.iter());
         steps.any(|(step, state)| !step.shadow && state.progress == Progress::Missed)
     }
 }

@@ -11,7 +11,7 @@
 //! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
 
 use crate::event::Event;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
 use crate::parity_given_up::Instead;
@@ -19,6 +19,7 @@ use crate::plan::{NotEnoughMembers, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
 use crate::shard::{Engine, Output};
+use crate::states::Progress;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
 /// Where work that is done in pieces stands.
@@ -130,7 +131,7 @@ impl Engine {
             "a plan that has written only finishes from memory"
         );
         let mut unreadable = SlotSet(0);
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
             if let Progress::Failed { media: true } = state.progress {
                 unreadable = unreadable.with(step.slot);
             }
@@ -378,7 +379,7 @@ impl Engine {
         let unreadable = running
             .piecewise
             .map_or(SlotSet(0), |piecewise| piecewise.avoid);
-        for (step, state) in running.plan.steps().iter().zip(&running.states) {
+        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
             let is_written =
                 matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
             // Copies that may have differed are written as well, and had nothing to repair.

@@ -2,13 +2,14 @@
 //! reconstructed, or sent to the shard that can.
 
 use crate::event::Event;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::layout::Location;
 use crate::plan::{Plan, Step};
 use crate::ranges::PartKind;
 use crate::request::{Failure, Operation};
 use crate::route::{Cut, RECONSTRUCTIONS_LEAVE};
 use crate::shard::Engine;
+use crate::states::Progress;
 use crate::units::{Buffer, MemberId};
 use crate::volume::Volume;
 

@@ -6,11 +6,12 @@
 
 use crate::control::message::Message;
 use crate::event::Event;
-use crate::inflight::{Progress, Work};
+use crate::inflight::Work;
 use crate::layout::Level;
 use crate::plan::StepKind;
 use crate::request::Failure;
 use crate::shard::Engine;
+use crate::states::Progress;
 use crate::units::MemberId;
 use planted::{Bug, planted};
 
@@ -128,7 +129,7 @@ impl Engine {
         }
         // Mirrors: every place written must have reached at least one slot of its set. A flush that a
         // member missed is no loss: the others have done theirs, or have no cache that needs one.
-        let steps = running.plan.steps().iter().zip(&running.states);
+        let steps = running.plan.steps().iter().zip(running.states.iter());
         let written = steps
             .clone()
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));

@@ -10,7 +10,7 @@
 //! only where nothing waits.
 
 use crate::control::message::{Forward, Message};
-use crate::inflight::{Progress, StepState, Work};
+use crate::inflight::Work;
 use crate::layout::{Level, Location};
 use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
 use crate::plan::{Segment, Step, StepKind};
@@ -19,6 +19,7 @@ use crate::ranges::{BandKey, NONE};
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::route::PLANS_RESERVED;
 use crate::shard::{Engine, Output};
+use crate::states::{Progress, StepState};
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use crate::world::{Io, Token};
 

@@ -124,7 +124,7 @@ impl Case {
 }
 
 fn mean_response_ns(outcome: &Outcome) -> f64 {
-    outcome.figures.response.merged().mean_ns().unwrap()
+    outcome.figures.response.mean_ns().unwrap()
 }
 
 fn iops(outcome: &Outcome) -> f64 {

@@ -155,7 +155,7 @@ fn completion_modes_differ_by_wake_up_and_by_busy_cores() {
             workload: "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 1\n".to_string(),
         };
         let outcome = case.run(40 * MS);
-        let mean_ns = outcome.figures.response.merged().mean_ns().unwrap();
+        let mean_ns = outcome.figures.response.mean_ns().unwrap();
         (mean_ns, outcome.books.cores(30 * MS))
     });
     let saved_ns = interrupt.0 - polled.0;

@@ -6,11 +6,12 @@
 
 use super::{COPIES, Stage};
 use crate::control::record::MemberSet;
-use crate::inflight::{Progress, Running};
+use crate::inflight::Running;
 use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
 use crate::policy::{MemberError, Reaction, reaction};
 use crate::shard::{Engine, Output};
+use crate::states::Progress;
 use crate::units::MemberId;
 use crate::world::Token;
 
@@ -139,7 +140,7 @@ impl Running {
     /// Answers the log steps that wait.
     #[inline]
     pub(super) fn answer_log_steps(&mut self, progress: Progress) {
-        for (step, state) in self.plan.steps().iter().zip(&mut self.states) {
+        for (step, state) in self.plan.steps().iter().zip(self.states.iter_mut()) {
             let is_log = matches!(step.kind, StepKind::Log { .. });
             if is_log && state.progress == Progress::Outstanding {
                 self.outstanding -= 1;

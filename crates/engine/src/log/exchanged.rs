@@ -1,9 +1,9 @@
 //! Logs whose drive was exchanged: the new one is to be filled, and may have served here before.
 
 use super::Stage;
-use crate::inflight::Progress;
 use crate::ranges::NONE;
 use crate::shard::Engine;
+use crate::states::Progress;
 use crate::units::Slot;
 
 impl Engine {

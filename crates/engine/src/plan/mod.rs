@@ -143,8 +143,9 @@ pub struct Step {
     pub segments: u16,
 }
 
-/// Steps and their memory. See the module's prose.
+/// Steps and their memory. See the module's prose. What is used most comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Plan {
     steps: Vec<Step>,
     segments: Vec<Segment>,
@@ -253,10 +254,14 @@ impl Plan {
         if let Some(index) = self.neighbour(&wanted) {
             self.extend(index, buffer, length_bytes);
         } else {
-            self.push(wanted);
-            let index = self.steps.len() - 1;
-            self.latest[wanted.drive()] = index as u16;
-            self.append_segment(index, buffer, length_bytes);
+            self.latest[wanted.drive()] = self.steps.len() as u16;
+            let position = self.new_segment(buffer, length_bytes);
+            self.add(Step {
+                first: position,
+                last: position,
+                segments: 1,
+                ..wanted
+            });
         }
     }
 
@@ -302,15 +307,19 @@ impl Plan {
     /// Adds a step without memory (flush, zero, discard), or one whose sources follow by
     /// [`Plan::add_source`].
     #[inline]
-    pub fn push(&mut self, mut step: Step) {
-        debug_assert!(
-            self.steps
-                .last()
-                .is_none_or(|last| last.stage <= step.stage)
-        );
-        step.first = NO_SEGMENT;
-        step.last = NO_SEGMENT;
-        step.segments = 0;
+    pub fn push(&mut self, step: Step) {
+        self.add(Step {
+            first: NO_SEGMENT,
+            last: NO_SEGMENT,
+            segments: 0,
+            ..step
+        });
+    }
+
+    #[inline]
+    fn add(&mut self, step: Step) {
+        let last = self.steps.last();
+        debug_assert!(last.is_none_or(|last| last.stage <= step.stage));
         self.steps.push(step);
     }
 
@@ -320,15 +329,17 @@ impl Plan {
         self.append_segment(index, buffer, self.steps[index].length_bytes as u32);
     }
 
+    /// Returns the place of a piece of memory that no step has yet.
+    #[inline]
+    fn new_segment(&mut self, buffer: Buffer, length_bytes: u32) -> u16 {
+        debug_assert!(self.segments.len() < usize::from(NO_SEGMENT));
+        self.segments.push(Segment::alone(buffer, length_bytes));
+        (self.segments.len() - 1) as u16
+    }
+
     #[inline]
     fn append_segment(&mut self, index: usize, buffer: Buffer, length_bytes: u32) {
-        debug_assert!(self.segments.len() < usize::from(NO_SEGMENT));
-        let position = self.segments.len() as u16;
-        self.segments.push(Segment {
-            buffer,
-            length_bytes,
-            next: NO_SEGMENT,
-        });
+        let position = self.new_segment(buffer, length_bytes);
         let step = &mut self.steps[index];
         if step.segments == 0 {
             step.first = position;

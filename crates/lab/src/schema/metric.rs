@@ -129,10 +129,9 @@ impl Metric {
                     .is_supported
                     .then_some(percentile.value_ns / 1000.0);
             }
-            let all = latencies.merged();
             match statistic {
-                Statistic::Max => Some(all.extremes_ns()?.1 as f64 / 1000.0),
-                _ => Some(all.mean_ns()? / 1000.0),
+                Statistic::Max => Some(latencies.max_ns()? as f64 / 1000.0),
+                _ => Some(latencies.mean_ns()? / 1000.0),
             }
         };
         match self {

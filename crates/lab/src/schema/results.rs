@@ -7,7 +7,7 @@
 use super::configuration::Configuration;
 use super::document::{Refusal, check_version};
 use super::metric::{Metric, Statistic};
-use crate::statistics::histogram::BatchedLatencies;
+use crate::statistics::histogram::JoinedLatencies;
 use crate::statistics::interval::{Interval, Verdict};
 use crate::statistics::replications::{REPLICATIONS_MIN, estimate};
 use crate::workload::meter::Figures;
@@ -109,8 +109,8 @@ impl Value {
 /// samples beyond it.
 #[must_use]
 pub fn summary(runs: &[Figures]) -> BTreeMap<Metric, Value> {
-    let service = BatchedLatencies::joined(runs.iter().map(|run| &run.service));
-    let response = BatchedLatencies::joined(runs.iter().map(|run| &run.response));
+    let service = JoinedLatencies::of(runs.iter().map(|run| &run.service));
+    let response = JoinedLatencies::of(runs.iter().map(|run| &run.response));
     let estimate = |metric: Metric| match metric {
         Metric::Latency(statistic) if statistic.quantile().is_some() => {
             percentile_us(&service, statistic)
@@ -132,7 +132,10 @@ pub fn summary(runs: &[Figures]) -> BTreeMap<Metric, Value> {
         .collect()
 }
 
-fn percentile_us(all: &BatchedLatencies, statistic: Statistic) -> Option<(f64, Option<Interval>)> {
+fn percentile_us(
+    all: &JoinedLatencies<'_>,
+    statistic: Statistic,
+) -> Option<(f64, Option<Interval>)> {
     let found = all.percentile(statistic.quantile()?)?;
     let Interval { low, high } = found.interval_ns;
     let interval = Interval::new(low / 1000.0, high / 1000.0);

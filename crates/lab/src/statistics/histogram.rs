@@ -175,24 +175,56 @@ impl BatchedLatencies {
         }
     }
 
-    /// Several runs as one: their percentiles are those of all samples, and their batches tell
-    /// together how samples depend on each other.
+    fn parts(&self) -> impl Iterator<Item = &Latencies> {
+        self.whole.iter().chain([&self.open])
+    }
+
+    /// Exact mean in nanoseconds; `None` without samples.
     #[must_use]
-    pub fn joined<'a>(runs: impl IntoIterator<Item = &'a BatchedLatencies>) -> BatchedLatencies {
-        let mut all = BatchedLatencies::default();
-        for run in runs {
-            all.whole.extend(run.whole.iter().cloned());
-            all.open.merge(&run.open);
-        }
-        all
+    pub fn mean_ns(&self) -> Option<f64> {
+        let count: u64 = self.parts().map(Latencies::count).sum();
+        let sum_ns: u128 = self.parts().map(Latencies::sum_ns).sum();
+        (count > 0).then(|| sum_ns as f64 / count as f64)
+    }
+
+    /// Exact greatest in nanoseconds; `None` without samples.
+    #[must_use]
+    pub fn max_ns(&self) -> Option<u64> {
+        let greatest = self.parts().filter_map(Latencies::extremes_ns);
+        greatest.map(|(_, max_ns)| max_ns).max()
     }
 
     /// Everything in one.
     #[must_use]
     pub fn merged(&self) -> Latencies {
-        let mut all = self.open.clone();
-        self.whole.iter().for_each(|batch| all.merge(batch));
-        all
+        JoinedLatencies::of([self]).all
+    }
+
+    /// See [`JoinedLatencies::percentile`].
+    #[must_use]
+    pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
+        JoinedLatencies::of([self]).percentile(quantile)
+    }
+}
+
+/// Latencies of several runs as one: percentiles are those of all samples, and the runs' batches tell together how
+/// samples depend on each other.
+#[derive(Debug)]
+pub struct JoinedLatencies<'a> {
+    batches: Vec<&'a Latencies>,
+    all: Latencies,
+}
+
+impl<'a> JoinedLatencies<'a> {
+    /// Those of these runs.
+    #[must_use]
+    pub fn of(runs: impl IntoIterator<Item = &'a BatchedLatencies>) -> JoinedLatencies<'a> {
+        let (mut batches, mut all) = (Vec::new(), Latencies::default());
+        for run in runs {
+            batches.extend(&run.whole);
+            run.parts().for_each(|part| all.merge(part));
+        }
+        JoinedLatencies { batches, all }
     }
 
     /// The percentile at `quantile` (0.99 for p99) with its interval; `None` without samples.
@@ -201,7 +233,7 @@ impl BatchedLatencies {
     /// one sample per [`BATCH_LENGTH_MIN`], which leaves the interval open.
     #[must_use]
     pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
-        let all = self.merged();
+        let all = &self.all;
         let value_ns = all.at_rank_ns(all.rank_of(quantile))?;
         let effective = self.effective_samples(all.count(), value_ns);
         let Ranks { low, high } = order_statistics::ranks(effective as u64, quantile);
@@ -228,11 +260,11 @@ impl BatchedLatencies {
     /// unsure by.
     fn effective_samples(&self, count: u64, value_ns: u64) -> f64 {
         let unknown = (count / BATCH_LENGTH_MIN).max(1) as f64;
-        if self.whole.len() < BATCHES_MIN {
+        if self.batches.len() < BATCHES_MIN {
             return unknown;
         }
         let shares: Vec<f64> = self
-            .whole
+            .batches
             .iter()
             .map(|batch| batch.count_up_to(value_ns) as f64 / batch.count() as f64)
             .collect();

@@ -155,7 +155,7 @@ impl Figures {
     /// itself.
     #[must_use]
     pub fn effective_depth(&self) -> f64 {
-        self.iops() * self.service.merged().mean_ns().unwrap_or(0.0) / SECOND_NS as f64
+        self.iops() * self.service.mean_ns().unwrap_or(0.0) / SECOND_NS as f64
     }
 
     fn per_second(&self, number: u64) -> f64 {

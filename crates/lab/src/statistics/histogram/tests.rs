@@ -108,9 +108,10 @@ fn runs_joined_are_surer_than_one() {
         latencies
     };
     let runs: Vec<BatchedLatencies> = (0..5).map(run).collect();
-    let all = BatchedLatencies::joined(&runs);
-    assert_eq!(all.merged().count(), 200_000);
-    let [one, all] = [&runs[0], &all].map(|run| run.percentile(0.99).expect("samples"));
+    let all = JoinedLatencies::of(&runs);
+    assert_eq!(all.all.count(), 200_000);
+    let one = runs[0].percentile(0.99).expect("samples");
+    let all = all.percentile(0.99).expect("samples");
     assert!(
         all.effective_samples > 2.0 * one.effective_samples,
         "{one:?}, {all:?}"
