@@ -52,12 +52,26 @@ def run_all(lab, cases, keep):
                 case = waiting.get_nowait()
             except queue.Empty:
                 return worker.end()
+            if lab.ended:
+                return
             done.put(worker.carry_out(case))
 
-    for _ in range(min(len(cases), (os.cpu_count() or 1) + 1)):
-        threading.Thread(target=work, daemon=True).start()
-    for _ in cases:
-        yield done.get()
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(cases), (os.cpu_count() or 1) + 1))]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in cases:
+            yield done.get()
+    finally:
+        lab.end()
+        for worker in workers:
+            worker.join(timeout=10)
+
+
+def end_once(*_):
+    """Ends in order; a second order, which `timeout` gives to the whole group, must not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def main():
@@ -82,10 +96,9 @@ def main():
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = tempfile.mkdtemp(prefix="interop.", dir=place)
     begun = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    machine = Machine(folder)
+    signal.signal(signal.SIGTERM, end_once)
     try:
-        lab = Lab(folder, os.path.abspath(options.binary), machine)
+        lab = Lab(folder, os.path.abspath(options.binary), Machine(folder))
         outcomes = []
         print(table.HEAD, flush=True)
         for outcome in run_all(lab, cases, options.keep):
@@ -95,9 +108,8 @@ def main():
         if options.write:
             table.write(options.write, outcomes)
         fields = sum(outcome.fields for outcome in outcomes)
-        print(f"{machine.boots} boots, {fields} fields compared, {time.monotonic() - begun:.0f} s")
+        print(f"{lab.machine.boots} boots, {fields} fields compared, {time.monotonic() - begun:.0f} s")
     finally:
-        machine.end()
         if options.keep:
             print(f"kept: {folder}")
         else:

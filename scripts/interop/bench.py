@@ -179,10 +179,7 @@ class Server:
         words = [bench.lab.binary, "serve", "--socket", self.socket, "--nbd", f"unix:{bench.folder}/nbd"]
         words += ["--memory", SERVE_MEMORY]
         self.log = os.path.join(bench.folder, "serve.log")
-        with open(self.log, "w") as out:
-            self.process = subprocess.Popen(
-                words + list(options) + specs, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                env=bench.lab.environment)
+        self.process = bench.lab.begin(words + list(options) + specs, self.log)
         end = time.monotonic() + LIMIT_SECONDS
         while "nbd+unix://" not in self.text():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -264,11 +261,28 @@ class Lab:
         self.binary = binary
         self.machine = machine
         self.number = 0
+        self.serving = []
+        self.ended = False
         self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
 
     def next_number(self):
         self.number += 1
         return self.number
+
+    def begin(self, words, log):
+        """Starts something that serves."""
+        require(not self.ended, "the lane ends")
+        with open(log, "w") as out:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.environment)
+        self.serving.append(process)
+        return process
+
+    def end(self):
+        """Ends what still runs: a lane that is interrupted leaves nothing behind."""
+        self.ended = True
+        for process in self.serving:
+            process.kill()
+        self.machine.end()
 
     def fullstripe(self, *words, codes=(0,)):
         done = subprocess.run([self.binary, *words], capture_output=True, text=True, env=self.environment,

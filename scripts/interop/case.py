@@ -55,7 +55,7 @@ class Worker:
             self.end()
         outcome.fields = bench.fields_compared
         if not self.keep:
-            shutil.rmtree(bench.folder)
+            shutil.rmtree(bench.folder, ignore_errors=True)
         outcome.seconds = time.monotonic() - begun
         return outcome
 

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 
 from .guest import Guest
-from .requirement import Failed
+from .requirement import Failed, require
 
 MODULES = [
     "md-mod", "raid0", "raid1", "raid10", "async_tx", "async_xor", "async_memcpy", "async_pq",
@@ -46,6 +46,7 @@ class Machine:
         self.base = os.path.join(folder, "base.cpio")
         self.boots = 0
         self.running = set()
+        self.ended = False
         self.build_base()
 
     def build_base(self):
@@ -85,6 +86,7 @@ class Machine:
                     raise
 
     def start(self):
+        require(not self.ended, "the lane ends")
         place = tempfile.mkdtemp(prefix="guest.", dir=self.folder)
         words = [find_program("linux.uml"), "mem=256M", f"uml_dir={place}", "umid=m", f"initrd={self.base}"]
         # Without a drive it would take one that does not exist; this one is pulled out when it is up.
@@ -111,6 +113,7 @@ class Machine:
         return text
 
     def end(self):
-        """Ends what still runs."""
+        """Ends what still runs; nothing is booted any more."""
+        self.ended = True
         for guest in list(self.running):
             self.stop(guest)
