@@ -113,7 +113,7 @@ recorded() {
 }
 
 # rebuilt MD: waits until nothing is missing and nothing is being done, and that is on record. `speed 10` comes before
-# what makes md begin: mdmon does not record the end of a rebuild whose beginning it has not seen.
+# what makes md begin: mdmon is less likely to miss the end of a rebuild whose beginning it has seen.
 rebuilt() {
     until md_says sync_action recover || md_says degraded 0; do pause; done
     settle

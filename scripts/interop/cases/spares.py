@@ -5,8 +5,8 @@ from ..case import Case
 from ..bench import LIMIT_SECONDS, has_two_families, pattern
 from ..requirement import require
 from .common import (
-    JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
-    require_sum, said, words)
+    JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_rebuilt,
+    require_served, require_sum, said, words)
 
 MD_SIZE_MIB = 6
 LOST_SLOT = 1
@@ -45,8 +45,7 @@ check $md
         require_sum(text, data)
         require_consistent(text)
         drives = [drive for drive in range(len(bench.paths)) if drive != slots[LOST_SLOT]]
-        require_served(bench, data, drives=drives)
-        return "md rebuilds onto it"
+        return "md rebuilds onto it" + require_rebuilt(bench, data, drives)
 
     return run
 
@@ -113,9 +112,8 @@ def ours_killed(level, after_ms):
         require_sum(text, data)
         if migration:
             require_consistent(text)
-            require_served(bench, data, drives=found)
             percent = migration["done_bytes"] * 100 // record["component_bytes"]
-            return f"{first}md goes on with the rebuild at {percent} %"
+            return f"{first}md goes on with the rebuild at {percent} %" + require_rebuilt(bench, data, found)
         with bench.serve(drives=left) as server:
             require(server.read() == data, "we read other bytes")
         return f"{first}the spare was not taken yet"

@@ -11,8 +11,8 @@ from ..bench import pattern
 from ..requirement import Failed, require
 from ..volume import MIB
 from .common import (
-    JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_served,
-    require_sum, said, words)
+    JUDGE, REDUNDANT, SLOTS, md_create, md_size, order, require_at_rest, require_consistent, require_rebuilt,
+    require_served, require_sum, said, words)
 
 MD_SIZE_MIB = 6
 RATE = "4m"
@@ -166,8 +166,7 @@ def ours_rebuild(level):
         spoiled.require_sum(text, data)
         spoiled.require_alone()
         require(bench.volume().content() == data, "the drives hold something else")
-        require_served(bench, data, drives=drives)
-        return f"md goes on at {percent} %, {len(wrong)} rows were wrong"
+        return f"md goes on at {percent} %, {len(wrong)} rows were wrong" + require_rebuilt(bench, data, drives)
 
     return run
 

@@ -154,8 +154,8 @@ pub(super) fn compare(
 
 /// Refuses if a copy that does not serve went on by itself.
 ///
-/// A copy is merely old if a drive that it lists as healthy now carries the winner's record: that
-/// drive went on and the copy stayed behind. Otherwise, if it marks one of the winner's drives
+/// A copy is merely old if a drive that it lists as healthy now carries the winner's record, or a newer one
+/// that is merely old itself: that drive went on and the copy stayed behind. Otherwise, if it marks one of the winner's drives
 /// failed, or if all drives it lists are here with its own record, it went its own way. One of the winner's
 /// generation whose drive the winner does not know is not old: one of the two is wrong.
 pub(super) fn refuse_split(
@@ -171,9 +171,10 @@ pub(super) fn refuse_split(
             .copied()
             .collect()
     };
-    let serving = of(serving);
-    for copy in of(idle) {
-        let is_merely_old = serving.iter().any(|carrier| copy.lists(carrier));
+    let (serving, idle) = (of(serving), of(idle));
+    let old = merely_old(&serving, &idle);
+    for copy in idle {
+        let is_merely_old = old.contains(&copy.drive);
         let unknown = winner.considers(&copy) == Standing::Unknown;
         if is_merely_old && unknown && copy.mpb.generation == winner.mpb.generation {
             return Err(Refusal::DifferentContent {
@@ -193,6 +194,22 @@ pub(super) fn refuse_split(
         }
     }
     Ok(())
+}
+
+/// The drives of copies that stayed behind. What one of them lists as healthy, and is newer, may have stayed behind
+/// later: several drives that were lost one after the other lead to the winner step by step.
+fn merely_old(serving: &[RecordCopy<'_>], idle: &[RecordCopy<'_>]) -> Vec<usize> {
+    let mut newest_first = idle.to_vec();
+    newest_first.sort_by_key(|copy| core::cmp::Reverse(copy.mpb.generation));
+    let mut old: Vec<RecordCopy<'_>> = Vec::new();
+    for copy in newest_first {
+        let is_newer = |later: &&RecordCopy<'_>| later.mpb.generation > copy.mpb.generation;
+        let mut went_on = serving.iter().chain(old.iter().filter(is_newer));
+        if went_on.any(|carrier| copy.lists(carrier)) {
+            old.push(copy);
+        }
+    }
+    old.iter().map(|copy| copy.drive).collect()
 }
 
 /// Whether every drive that `copy` lists as a healthy member is here and carries nearly the same

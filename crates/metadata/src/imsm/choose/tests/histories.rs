@@ -305,6 +305,53 @@ fn an_old_accusation_is_no_split() {
 }
 
 #[test]
+fn old_accusations_lead_to_the_truth_step_by_step() {
+    // Drive 2 fails, drive 1 is lost, and drive 2 is filled again; new drives take the places of 1, 0 and 3. When all
+    // are back, drive 1 still accuses drive 2, and lists none of those that serve; but it lists drive 0, which knew
+    // drive 2 again before it was lost itself.
+    let before = golden::raid10();
+    let accusing = next(&before, |mpb| mpb.mark_failed(2).unwrap());
+    let fill = |mpb: &Mpb, slot, serial| {
+        next(mpb, |mpb| {
+            let target = RebuildTarget::NewDrive {
+                drive: NewDrive {
+                    serial,
+                    total_sectors: 131_072,
+                },
+                family_salt: 0x3333,
+            };
+            mpb.start_rebuild(0, slot, target).unwrap();
+            mpb.finish_rebuild(0).unwrap();
+        })
+    };
+    let lose = |mpb: &Mpb, serial: &Serial| {
+        let row = mpb.disk_index_of(serial).unwrap();
+        next(mpb, |mpb| mpb.mark_failed(row).unwrap())
+    };
+    let old = |row: usize| before.disks[row].serial;
+    let new = [b"NEW0", b"NEW1", b"NEW3"].map(|serial| Serial::from_drive(serial));
+    let without_1 = lose(&accusing, &old(1));
+    let with_2 = fill(&fill(&without_1, 2, old(2)), 1, new[1]);
+    let with_0 = fill(&lose(&with_2, &old(0)), 0, new[0]);
+    let last = fill(&lose(&with_0, &old(3)), 3, new[2]);
+
+    let serving = [new[0], new[1], old(2), new[2]];
+    let mut candidates: Vec<Candidate> = serving
+        .iter()
+        .map(|serial| carries(serial, &last))
+        .collect();
+    candidates.push(carries(&old(1), &accusing));
+    assert!(
+        matches!(only(&candidates), Err(Refusal::SplitHalves { .. })),
+        "nobody can tell"
+    );
+    candidates.push(carries(&old(0), &with_2));
+    let assembly = only(&candidates).expect("drive 0 can");
+    assert_eq!(assembly.mpb, last);
+    assert_eq!(assembly.present(), [true; 4]);
+}
+
+#[test]
 fn accusations_that_no_crash_explains_are_refused() {
     // Drive 0 went on for long without marking drive 1, which had marked drive 0.
     let before = golden::raid1();
