@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 
 from . import faulty, table
 from .bench import Lab, clients
@@ -101,9 +102,10 @@ def main():
         lab = Lab(folder, os.path.abspath(options.binary), Machine(folder))
         outcomes = []
         print(table.HEAD, flush=True)
-        for outcome in run_all(lab, cases, options.keep):
-            outcomes.append(outcome)
-            print(table.line(outcome), flush=True)
+        with closing(run_all(lab, cases, options.keep)) as carried_out:
+            for outcome in carried_out:
+                outcomes.append(outcome)
+                print(table.line(outcome), flush=True)
         outcomes.sort(key=lambda outcome: cases.index(outcome.case))
         if options.write:
             table.write(options.write, outcomes)
