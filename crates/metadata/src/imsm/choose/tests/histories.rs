@@ -349,6 +349,15 @@ fn old_accusations_lead_to_the_truth_step_by_step() {
     let assembly = only(&candidates).expect("drive 0 can");
     assert_eq!(assembly.mpb, last);
     assert_eq!(assembly.present(), [true; 4]);
+
+    // Had drive 1 gone on beyond what drive 0 knows, drive 0 could not tell.
+    let beyond = later(&accusing, 5);
+    assert!(with_2.generation < beyond.generation && beyond.generation < last.generation);
+    record(&mut candidates[4], &beyond);
+    assert!(matches!(
+        only(&candidates),
+        Err(Refusal::SplitHalves { .. })
+    ));
 }
 
 #[test]
