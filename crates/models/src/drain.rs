@@ -119,10 +119,27 @@ impl Drain {
         drain
     }
 
-    /// Empties the clean pool: what a load above the steady rate comes to, without the time that takes.
-    pub fn spend_pool(&mut self) {
+    /// Empties the clean pool: what a load above the steady rate comes to, without the time that takes. `phase` is
+    /// how far the drive is in the period that begins with collection and ends with what was cleaned being served,
+    /// of 2^48.
+    pub fn spend_pool(&mut self, phase: u64) {
         self.pool = 0;
         self.change_regime();
+        if self.regime != Regime::Collecting {
+            return;
+        }
+        let served = (WHOLE / self.settings.amplification_per_mille).saturating_mul(1000);
+        let collects = WHOLE - served;
+        let phase = phase.min(WHOLE - 1);
+        // Clean at this moment, as share of an episode.
+        let (clean, of) = if phase < collects {
+            (phase, collects)
+        } else {
+            self.regime = Regime::Serving;
+            (WHOLE - phase, served)
+        };
+        let episode = u128::from(self.settings.episode_bytes << FRACTION);
+        self.pool = (episode * u128::from(clean) / u128::from(of)) as u64;
     }
 
     /// Takes a write that arrives at `ready_ns`, and says when it lies in the buffer.

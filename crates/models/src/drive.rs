@@ -372,9 +372,15 @@ impl Drive {
     }
 
     /// Empties the clean pool before the first command: the drive is then where a long load above its steady rate
-    /// takes it.
+    /// takes it, at a moment of its period of collection that chance takes: drives know nothing of each other.
     pub fn spend_pool(&mut self) {
-        self.drain.spend_pool();
+        let phase = self.random.draw() >> 16;
+        self.drain.spend_pool(phase);
+    }
+
+    /// The same with all drives about to collect, for comparing short runs: what chance does is left out.
+    pub fn spend_pool_in_step(&mut self) {
+        self.drain.spend_pool(0);
     }
 
     /// What the drive was made from.

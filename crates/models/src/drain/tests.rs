@@ -169,12 +169,12 @@ fn one_capacity_of_random_writes_scatters_a_filled_drive() {
 
 #[test]
 fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
-    // Writes without a pause for as long as the pool lasts, and from a spent pool: the rates after that are alike.
-    let programmed = |spent: bool, from_ns: u64| {
+    // Writes without a pause for as long as the pool lasts, and from a spent pool at any moment of a period: the rates
+    // after that are alike.
+    let programmed = |phase: Option<u64>, from_ns: u64| {
         let mut drain = Drain::new(settings(), true);
-        if spent {
-            drain.spend_pool();
-            assert_eq!(drain.pool_bytes(), 0);
+        if let Some(phase) = phase {
+            drain.spend_pool(phase);
         }
         let (mut now_ns, mut count) = (0, 0_u64);
         while now_ns < from_ns + 1_000_000_000 {
@@ -183,11 +183,47 @@ fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
         }
         count
     };
-    let (slow, at_once) = (
-        programmed(false, 3_000_000_000),
-        programmed(true, 100_000_000),
-    );
+    let slow = programmed(None, 3_000_000_000);
     // 400 MB/s of 4 KiB, within an episode.
     assert!((96_000..=99_500).contains(&slow), "{slow}");
-    assert!(slow.abs_diff(at_once) <= 1100, "{slow} {at_once}");
+    for eighths in 0..8 {
+        let at_once = programmed(Some(WHOLE / 8 * eighths), 100_000_000);
+        assert!(
+            slow.abs_diff(at_once) <= 1100,
+            "{eighths}: {slow} {at_once}"
+        );
+    }
+}
+
+#[test]
+fn a_spent_pool_is_somewhere_in_its_period() {
+    // Five programs a host byte: four fifths of a period are collection, the last one serves what that made clean.
+    let clean = |phase: u64| {
+        let mut drain = Drain::new(settings(), true);
+        drain.spend_pool(phase);
+        (drain.regime, drain.pool_bytes())
+    };
+    let episode = settings().episode_bytes;
+    let fifth = WHOLE / 5;
+    let near = |one: u64, other: u64| one.abs_diff(other) < 100;
+    assert_eq!(clean(0), (Regime::Collecting, 0));
+    let (regime, half) = clean(2 * fifth);
+    assert!(
+        regime == Regime::Collecting && near(half, episode / 2),
+        "{half}"
+    );
+    let (regime, most) = clean(4 * fifth + fifth / 4);
+    assert!(
+        regime == Regime::Serving && near(most, episode / 4 * 3),
+        "{most}"
+    );
+    let (regime, last) = clean(u64::MAX);
+    assert!(regime == Regime::Serving && last < 100, "{last}");
+    // Nothing is collected where nothing is scattered.
+    let mut in_order = Drain::new(settings(), false);
+    in_order.spend_pool(2 * fifth);
+    assert_eq!(
+        (in_order.regime, in_order.pool_bytes()),
+        (Regime::Background, 0)
+    );
 }

@@ -149,14 +149,14 @@ impl Virtual {
         let seeds: Vec<u64> = seeds(FIRST_SEED, REPLICATIONS_MIN).collect();
         let runs = seeds
             .iter()
-            .map(|seed| point.measure(plan.start, *seed, plan.window));
+            .map(|seed| point.measure(plan.start, *seed, plan.window_of(*seed)));
         let runs: Vec<Measured> = runs.collect::<anyhow::Result<_>>().map_err(failed)?;
         let figure = |metric: &Metric| {
             let values = runs.iter().map(|run| run.figure(*metric));
             let values: Option<Vec<f64>> = values.collect();
             Some((*metric, Samples::Runs(values?)))
         };
-        let is_short = plan.start == Start::Spent || plan.window.from_ns <= LATE_NS;
+        let is_short = plan.start != Start::AsPut || plan.window.from_ns <= LATE_NS;
         let depth = if is_short {
             self.limits
         } else {
@@ -209,7 +209,7 @@ fn limits_of(
     }
     let found = Found {
         point,
-        start: plan.start,
+        start: plan.start.in_step(),
         seed: FIRST_SEED,
         iops,
         commands_per_request: commands / (seconds * iops).max(1.0),

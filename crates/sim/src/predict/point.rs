@@ -41,8 +41,21 @@ const MD_2018: &str = "md-2018";
 pub enum Start {
     /// In the state that the configuration says.
     AsPut,
-    /// The same, with the clean pool used up.
+    /// The same, with the clean pool used up, each drive somewhere in its period of collection.
     Spent,
+    /// The same, all drives about to collect: see [`Drive::spend_pool_in_step`].
+    SpentInStep,
+}
+
+impl Start {
+    /// What runs begin with that are only compared with each other.
+    #[must_use]
+    pub fn in_step(self) -> Start {
+        match self {
+            Start::Spent => Start::SpentInStep,
+            other => other,
+        }
+    }
 }
 
 /// See the module's prose.
@@ -264,8 +277,10 @@ impl Point {
         };
         let port = self.surroundings.port(&self.profile);
         let mut drive = Drive::new(&self.profile, state, port, seed, index);
-        if start == Start::Spent {
-            drive.spend_pool();
+        match start {
+            Start::AsPut => {}
+            Start::Spent => drive.spend_pool(),
+            Start::SpentInStep => drive.spend_pool_in_step(),
         }
         drive
     }

@@ -88,6 +88,33 @@ fn the_long_run_of_writes_is_measured_without_waiting_for_it() {
 }
 
 #[test]
+fn a_quick_plan_of_writes_says_how_far_it_may_be_from_the_long_run() {
+    let setup = "drive = \"p4510-2tb\"\ncount = 2\nlevel = 0\nstack = \"fullstripe\"";
+    let load = "op = \"randwrite\", threads = 1, qd = 16";
+    let configuration = point(setup, "steady", load);
+    let iops = |quick: bool| {
+        let predictor = Virtual {
+            quick,
+            ..Virtual::default()
+        };
+        let answer = predictor.answer(&configuration, &BTreeSet::from([Metric::Iops]));
+        let iops = answer.expect("it is modelled").summary[&Metric::Iops].clone();
+        let interval = iops.interval.expect("five runs");
+        (iops.value, (interval.high - interval.low) / 2.0)
+    };
+    let ((quick, quick_half), (long, long_half)) = (iops(true), iops(false));
+    assert!(
+        (quick - long).abs() <= quick_half + long_half,
+        "{quick} {quick_half} {long} {long_half}"
+    );
+    // Drives that collect at times of their own are not known to a thousandth after four tenths of a second.
+    assert!(
+        (0.002..0.1).contains(&(quick_half / quick)),
+        "{quick} {quick_half}"
+    );
+}
+
+#[test]
 fn arrays_are_the_engine_itself() {
     let array = |level: u32, count: u32| {
         format!("drive = \"p4510-2tb\"\ncount = {count}\nlevel = {level}\nstack = \"fullstripe\"")

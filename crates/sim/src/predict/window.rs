@@ -14,6 +14,7 @@ use crate::timed::run::{Outcome, Window};
 use anyhow::Result;
 use lab::schema::metric::{Metric, Statistic};
 use lab::statistics::warm_up::mser_5;
+use repeatable::random::Stream;
 use std::collections::BTreeSet;
 
 const MS: u64 = 1_000_000;
@@ -26,6 +27,8 @@ const WINDOW_MAX_NS: u64 = 600 * S;
 const REQUESTS_MIN: u64 = 50_000;
 /// The same of a quick plan: five runs together have a hundred requests beyond 99.9 %.
 const QUICK_REQUESTS: u64 = 30_000;
+/// A window begins later by at most this part of its length.
+const LATER: u64 = 8;
 /// How many times sooner than the window pools have to be empty, in percent, to start without them.
 const SURELY_PERCENT: u128 = 120;
 
@@ -69,7 +72,7 @@ impl Effort {
             requests: QUICK_REQUESTS,
             trial_ns: 50 * MS,
             read_window_min_ns: 40 * MS,
-            write_window_min_ns: 200 * MS,
+            write_window_min_ns: 400 * MS,
             cut_min_ns: 10 * MS,
             sinks_bytes: 4 << 20,
         }
@@ -87,6 +90,26 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// Commands that trials took.
     pub commands: u64,
+}
+
+impl Plan {
+    /// What is measured of the run of a seed. Where drives collect, windows begin at moments that chance takes: that a
+    /// window ends within a period would else make all runs alike too fast, or too slow.
+    #[must_use]
+    pub fn window_of(&self, seed: u64) -> Window {
+        let Window { from_ns, until_ns } = self.window;
+        let later_ns = match self.start {
+            Start::Spent => {
+                let room_ns = (until_ns - from_ns) / LATER;
+                Stream::new(seed, "window", 0).below(room_ns)
+            }
+            _ => 0,
+        };
+        Window {
+            from_ns: from_ns + later_ns,
+            until_ns: until_ns + later_ns,
+        }
+    }
 }
 
 /// Requests of one run that support the figures: a percentile needs ten independent ones beyond it, and
@@ -178,7 +201,7 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     };
     let trial = match start {
         Start::AsPut => trial,
-        Start::Spent => settle(point, start, seed, effort, &mut commands)?,
+        _ => settle(point, start, seed, effort, &mut commands)?,
     };
     let needed_ns = effort.requests as f64 * 1e9 / trial.iops.max(1e-3);
     let window_min_ns = match workload.read_percent() {

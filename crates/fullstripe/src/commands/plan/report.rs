@@ -7,6 +7,7 @@ use lab::schema::SCHEMA;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use lab::schema::results::Value;
+use lab::statistics::interval::Interval;
 use serde::{Deserialize, Serialize};
 use sim::predict::CoresByBook;
 use sim::predict::library::Library;
@@ -131,6 +132,13 @@ impl PlanPoint {
     /// A figure of it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         self.metrics.get(&metric).map(|value| value.value)
+    }
+
+    /// Half the interval in which a figure lies with 95 % confidence, as share of it; `None` if it has no interval.
+    pub fn uncertainty(&self, metric: Metric) -> Option<f64> {
+        let value = self.metrics.get(&metric)?;
+        let Interval { low, high } = value.interval?;
+        Some((high - low) / 2.0 / value.value.abs().max(f64::MIN_POSITIVE))
     }
 
     /// The name of what limits it; nothing if that is not known.

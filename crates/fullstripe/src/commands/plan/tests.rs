@@ -7,6 +7,7 @@ use clap::Parser;
 use lab::schema::metric::Metric;
 use lab::schema::results::Value;
 use lab::schema::setup::{Condition, Level};
+use lab::statistics::interval::Interval;
 use sim::predict::library::Library;
 use std::collections::BTreeMap;
 
@@ -186,4 +187,22 @@ fn a_sweep_is_drawn_as_wide_as_the_terminal_is() {
             "{columns}:\n{text}"
         );
     }
+}
+
+#[test]
+fn a_rate_that_is_not_well_known_says_so() {
+    let iops = |low: f64, high: f64| {
+        let cases = ask("--level 0 --op randwrite").expect("one load").cases;
+        let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
+        let value = Value {
+            interval: Some(Interval { low, high }),
+            ..Value::new(Metric::Iops, 300e3)
+        };
+        report.points[0].metrics = BTreeMap::from([(Metric::Iops, value)]);
+        text::text(&report, 80)
+    };
+    let vague = iops(285e3, 315e3);
+    assert!(vague.contains(" 300.0 k ±5%  316.0 k "), "{vague}");
+    let sure = iops(296e3, 304e3);
+    assert!(sure.contains(" 300.0 k  316.0 k "), "{sure}");
 }

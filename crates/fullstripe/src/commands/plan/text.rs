@@ -10,6 +10,9 @@ use lab::workload::Completion;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+/// A rate that may be so much off, as share of it, is told with how much.
+const WORTH_TELLING: f64 = 0.02;
+
 /// The plan, with plots of so many columns.
 pub fn text(report: &Report, columns: usize) -> String {
     let mut text = String::new();
@@ -97,7 +100,7 @@ fn points(points: &[&PlanPoint]) -> String {
         let ideal = point.ideal.as_ref();
         rows.push(vec![
             point.load.clone(),
-            figure(point, Metric::Iops),
+            iops(point),
             ideal.map_or_else(|| "-".to_owned(), |ideal| number(ideal.iops)),
             figure(point, Metric::BytesPerSecond),
             latency(Statistic::Mean),
@@ -112,6 +115,15 @@ fn points(points: &[&PlanPoint]) -> String {
         ]);
     }
     table(2, &rows)
+}
+
+/// Requests a second, with how well they are known where that is worth a word.
+fn iops(point: &PlanPoint) -> String {
+    let text = figure(point, Metric::Iops);
+    match point.uncertainty(Metric::Iops) {
+        Some(share) if share >= WORTH_TELLING => format!("{text} ±{:.0}%", share * 100.0),
+        _ => text,
+    }
 }
 
 fn limits(point: &PlanPoint) -> String {

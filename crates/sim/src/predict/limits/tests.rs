@@ -112,3 +112,31 @@ fn one_drive_is_limited_by_its_parts_or_by_what_is_demanded() {
         "drives (programs and collection)"
     );
 }
+
+#[test]
+fn collection_in_bursts_limits_writes_by_what_it_costs() {
+    let text = format!(
+        "schema = 1\n[setup.s]\ndrive = \"p4510-2tb\"\n{}\n[points]\np = {{ setup = \"s\", state = \"steady\", workload = \
+         {{ op = \"randwrite\", bs = \"4k\", threads = 8, qd = 64 }} }}\n",
+        array("epyc-9554p-24", "linux-6.12")
+    );
+    let library = Library::default();
+    let points = read_configurations("p.toml", &text, &library.catalogue()).expect(&text);
+    let point = Point::new(&points["p"], &library).expect("it is modelled");
+    for seed in 1..=3 {
+        let found = Found {
+            point: &point,
+            start: Start::SpentInStep,
+            seed,
+            iops: 315_000.0,
+            commands_per_request: 1.0,
+            commands: Cell::new(0),
+        };
+        let limits = found.limits(Depth::First).expect("it runs");
+        let first = limits.expect("it was asked").first;
+        assert_eq!(first.name, "drives (programs and collection)", "{seed}");
+        // A tenth, although a short run holds ten periods and a part of one.
+        let gain = first.gain_percent.expect("it is a resource");
+        assert!((9.5..=10.5).contains(&gain), "{seed}: {gain}");
+    }
+}
