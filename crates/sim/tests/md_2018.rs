@@ -72,6 +72,7 @@ struct Case {
     workload: String,
     client_ns: u64,
     wake_ns: u64,
+    pinned_page_ns: u64,
     drive_ns: u64,
 }
 
@@ -84,6 +85,7 @@ impl Case {
             workload: workload.to_owned(),
             client_ns: 0,
             wake_ns: 0,
+            pinned_page_ns: 0,
             drive_ns: 10_000,
         }
     }
@@ -126,6 +128,7 @@ impl Case {
             host: Host {
                 client_request_ns: self.client_ns,
                 wake_ns: self.wake_ns,
+                page_ns: self.pinned_page_ns,
                 ..Host::default()
             },
             workload: self.load(),
@@ -297,6 +300,22 @@ fn threads_add_up_until_the_shared_counter_binds() {
     assert!((four / one - 4.0).abs() < 0.1, "{four} {one}");
     let many = iops(16);
     assert!((many * 200e-9 - 1.0).abs() < 0.02, "{many}");
+}
+
+#[test]
+fn a_request_pins_its_pages_once_however_many_commands_it_becomes() {
+    for (level, members) in [(Level::Raid0, 4), (Level::Raid10, 4), (Level::Raid5, 4)] {
+        let load = "op = \"randwrite\"\nbs = \"128k\"\nthreads = 1\nqd = 1";
+        let mut case = Case::new(level, members, load);
+        case.pinned_page_ns = 1_000;
+        let (outcome, _) = case.run(20 * MS);
+        let spent_ns = outcome.books.kernel_ns / outcome.figures.requests;
+        // The last one has been passed on, and is not done.
+        assert!(
+            (31_000..=31_500).contains(&spent_ns),
+            "{level:?}: {spent_ns}"
+        );
+    }
 }
 
 #[test]

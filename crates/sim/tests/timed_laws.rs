@@ -4,6 +4,7 @@
 use engine::layout::Level;
 use engine::plan::StepKind;
 use lab::statistics::replications::{estimate, seeds};
+use lab::workload::size::Size;
 use lab::workload::{Arrivals, Operation, Workload};
 use repeatable::random::Stream;
 use sim::drive::timing::{Place, Timing};
@@ -287,6 +288,33 @@ fn without_raid_client_and_kernel_share_a_core() {
         "{}",
         iops(&outcome)
     );
+}
+
+#[test]
+fn large_requests_cost_their_pages() {
+    let host = Host {
+        submit_command_ns: 40_000,
+        page_ns: 5_000,
+        ..Host::default()
+    };
+    // Without RAID, and by an engine whose chunks cut each request in two.
+    for (level, members, commands) in [(None, 1, 1.0), (Some(Level::Raid0), 4, 2.0)] {
+        let mut case = Case {
+            level,
+            members,
+            law: Law::Constant,
+            workload: workload(Operation::RandRead, 1, 1),
+            host,
+        };
+        case.workload.bs = Size::try_from("128k".to_owned()).ok();
+        let outcome = case.run(1, 4 * S);
+        let kernel_ns = commands * 40_000.0 + (32.0 - commands) * 5_000.0;
+        let spent_ns = outcome.books.kernel_ns as f64 / outcome.figures.requests as f64;
+        assert!(
+            (spent_ns / kernel_ns - 1.0).abs() < 0.001,
+            "{level:?}: {spent_ns}"
+        );
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ figures! {
         client_cycles,
         /// The kernel's way of a command from a system call to the drive's doorbell.
         submit_cycles,
+        /// Each page of memory of a command after the first: found and pinned, put on the drive's list, let go of.
+        page_cycles,
         /// The kernel's way of an answer from the drive's queue to the client's.
         answer_cycles,
         /// The same where it is looked for instead of announced.
@@ -109,6 +111,8 @@ pub struct Costs {
     pub client_request_ns: u64,
     /// Passing a command on.
     pub submit_command_ns: u64,
+    /// Each page of memory of a command after the first, from passing it on to letting go of it.
+    pub page_ns: u64,
     /// Taking an answer.
     pub answer_command_ns: u64,
     /// A system call, with what isolation adds.
@@ -201,6 +205,7 @@ impl Host {
         Costs {
             client_request_ns: ns(work.client_cycles.value),
             submit_command_ns: ns(work.submit_cycles.value) + waits_ns(&work.memory_ns),
+            page_ns: ns(work.page_cycles.value),
             answer_command_ns: ns(answer.value),
             enter_ns: ns(work.entry_cycles.value + self.isolation_cycles),
             enters_per_request_per_mille: (work.entries_per_request.value * 1e3 + 0.5) as u64,

@@ -53,7 +53,7 @@ fn every_constant_of_a_host_makes_requests_dearer_or_later() {
     let cores = graph("s2600wft-6154-x16").cores;
     let sum = |file: &HostFile, completion| {
         let costs = file.host().unwrap().costs(&cores, 1, completion);
-        costs.direct_request_ns(1) + costs.notice_ns
+        costs.direct_request_ns(1) + costs.page_ns + costs.notice_ns
     };
     let mut names = Vec::new();
     host("linux-3.10-kpti").each_figure(&mut |table, key, _| names.push(format!("{table}.{key}")));

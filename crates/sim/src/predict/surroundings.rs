@@ -279,6 +279,7 @@ impl Surroundings {
         sooner(&mut costs.client_request_ns, self.speeds.client);
         for ns in [
             &mut costs.submit_command_ns,
+            &mut costs.page_ns,
             &mut costs.answer_command_ns,
             &mut costs.enter_ns,
             &mut costs.wake_ns,

@@ -7,6 +7,8 @@ pub struct Host {
     pub client_request_ns: u64,
     /// The kernel's time to pass a command on to a drive.
     pub submit_command_ns: u64,
+    /// Its time for each page of a request's memory after the first.
+    pub page_ns: u64,
     /// The kernel's time to take a drive's answer.
     pub answer_command_ns: u64,
     /// The kernel's time to be entered, once per turn that passes commands on.

@@ -109,6 +109,7 @@ pub fn host(
     Host {
         client_request_ns: costs.client_request_ns,
         submit_command_ns: costs.submit_command_ns,
+        page_ns: costs.page_ns,
         answer_command_ns: costs.answer_command_ns,
         enter_ns: costs.enter_ns,
         notice_ns: costs.notice_ns,

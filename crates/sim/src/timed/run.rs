@@ -401,16 +401,12 @@ impl Run {
         let touched_until_ns = self.stack.touched_until_ns(usize::from(number));
         let raid_ns = work_ns.max(touched_until_ns.saturating_sub(now_ns));
         let world = self.stack.world(usize::from(number));
-        let entered = world.entered.take();
-        let submitted = match entered {
-            _ if world.kernel_is_paid => 0,
-            Some(requests) => requests,
-            None => world.commands.len() as u64,
-        };
+        let entered = world.take_entered();
         let core = &mut self.cores[usize::from(number)];
         let kernel_ns = core.owed_ns
-            + submitted * self.host.submit_command_ns
-            + self.host.enter_ns * u64::from(submitted > 0);
+            + entered.count * self.host.submit_command_ns
+            + entered.further_pages * self.host.page_ns
+            + self.host.enter_ns * u64::from(entered.count > 0);
         core.owed_ns = 0;
         let mut end_ns = now_ns + raid_ns + kernel_ns;
         if !world.kernel_is_paid {

@@ -12,6 +12,27 @@ use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use std::collections::VecDeque;
 
+/// The memory that the kernel pins at a time.
+const PAGE_BYTES: u64 = 4096;
+
+/// Ways through the kernel, of requests or of commands.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Entered {
+    /// How many.
+    pub count: u64,
+    /// Pages of their memory after each one's first.
+    pub further_pages: u64,
+}
+
+impl Entered {
+    /// One more.
+    #[inline]
+    pub fn add(&mut self, length_bytes: u64) {
+        self.count += 1;
+        self.further_pages += length_bytes.saturating_sub(1) / PAGE_BYTES;
+    }
+}
+
 /// See the module's prose.
 #[derive(Default)]
 pub struct TimedWorld {
@@ -31,13 +52,29 @@ pub struct TimedWorld {
     pub trouble: Option<Event>,
     /// Other cores that have something to do when the turn ends.
     pub wakes: Vec<u16>,
-    /// Ways of requests through the kernel in the turn, where that is not one for each command.
-    pub entered: Option<u64>,
+    /// What has gone through the kernel in the turn, where that is not its commands.
+    pub entered: Option<Entered>,
     /// Whether what turns take includes the kernel's work for commands and their answers.
     pub kernel_is_paid: bool,
 }
 
 impl TimedWorld {
+    /// What has gone through the kernel in the turn and is to be charged.
+    #[inline]
+    #[must_use]
+    pub fn take_entered(&mut self) -> Entered {
+        let entered = self.entered.take();
+        if self.kernel_is_paid {
+            return Entered::default();
+        }
+        entered.unwrap_or_else(|| {
+            let mut all = Entered::default();
+            let commands = self.commands.iter();
+            commands.for_each(|io| all.add(io.length_bytes));
+            all
+        })
+    }
+
     /// Whether a turn has asked for something beside commands and answers.
     #[inline]
     #[must_use]

@@ -179,7 +179,8 @@ impl Md2018 {
         self.requests.resize(self.requests.len().max(at + 1), 0);
         self.requests[at] = answers;
         let world = &mut self.worlds[core];
-        world.entered = Some(world.entered.unwrap_or(0) + 1);
+        let length_bytes = u64::from(request.length_bytes);
+        world.entered.get_or_insert_default().add(length_bytes);
         if is_for_thread {
             let thread = self.worlds.len() - 1;
             self.worlds[core].wakes.push(thread as u16);
