@@ -168,7 +168,16 @@ impl Found<'_> {
         };
         let outcome = point.run(self.start, self.seed, window)?;
         self.count(&outcome);
-        Ok(rate(&outcome, window))
+        Ok(self.rate(&outcome, window))
+    }
+
+    /// What a short run comes to. Where drives collect it holds few periods, and the last one only in part.
+    fn rate(&self, outcome: &Outcome, window: Window) -> f64 {
+        let Window { from_ns, until_ns } = window;
+        match self.start {
+            Start::AsPut => outcome.figures.iops(),
+            Start::Spent | Start::SpentInStep => outcome.series.smooth_rate(from_ns, until_ns),
+        }
     }
 
     fn count(&self, outcome: &Outcome) {
@@ -193,7 +202,7 @@ impl<'a> Survey<'a> {
         Ok(Survey {
             found,
             window,
-            iops: rate(&outcome, window),
+            iops: found.rate(&outcome, window),
             books: outcome.books,
             in_use: in_use(found.point, &outcome, platform.as_ref(), window),
         })
@@ -204,7 +213,7 @@ impl<'a> Survey<'a> {
         let Found { start, seed, .. } = *self.found;
         let outcome = point.run(start, seed, self.window)?;
         self.found.count(&outcome);
-        Ok(rate(&outcome, self.window) / self.iops.max(1e-9) - 1.0)
+        Ok(self.found.rate(&outcome, self.window) / self.iops.max(1e-9) - 1.0)
     }
 
     /// What the point gains when resources are a tenth faster.
@@ -324,11 +333,6 @@ impl<'a> Survey<'a> {
             _ => "mostly RAID",
         }
     }
-}
-
-/// What a short run comes to: it holds few periods of collection, and the last one only in part.
-fn rate(outcome: &Outcome, window: Window) -> f64 {
-    outcome.series.smooth_rate(window.from_ns, window.until_ns)
 }
 
 fn all_faster(point: &Point, resources: &[Resource], times: f64) -> Point {
