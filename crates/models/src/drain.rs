@@ -128,6 +128,7 @@ impl Drain {
         if self.regime != Regime::Collecting {
             return;
         }
+        let episode = u128::from(self.collection_target());
         let served = (WHOLE / self.settings.amplification_per_mille).saturating_mul(1000);
         let collects = WHOLE - served;
         let phase = phase.min(WHOLE - 1);
@@ -138,7 +139,6 @@ impl Drain {
             self.regime = Regime::Serving;
             (WHOLE - phase, served)
         };
-        let episode = u128::from(self.settings.episode_bytes << FRACTION);
         self.pool = (episode * u128::from(clean) / u128::from(of)) as u64;
     }
 

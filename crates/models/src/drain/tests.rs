@@ -219,6 +219,14 @@ fn a_spent_pool_is_somewhere_in_its_period() {
     );
     let (regime, last) = clean(u64::MAX);
     assert!(regime == Regime::Serving && last < 100, "{last}");
+    // No more than the pool holds, where that is less than an episode.
+    let small = DrainSettings {
+        pool_bytes: 1 << 20,
+        ..settings()
+    };
+    let mut drain = Drain::new(small, true);
+    drain.spend_pool(2 * fifth);
+    assert!(near(drain.pool_bytes(), 1 << 19), "{}", drain.pool_bytes());
     // Nothing is collected where nothing is scattered.
     let mut in_order = Drain::new(settings(), false);
     in_order.spend_pool(2 * fifth);
