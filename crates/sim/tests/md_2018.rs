@@ -285,6 +285,22 @@ fn an_idle_mirror_reads_from_the_first_copy_and_a_busy_one_from_both() {
 }
 
 #[test]
+fn raid_10_knows_where_answers_ended_and_raid_1_where_commands_will() {
+    let load = "op = \"read\"\nbs = \"4k\"\nthreads = 1\nqd = 4";
+    let first = |level, members| {
+        let (_, tape) = Case::new(level, members, load).run(MS);
+        tape[..4]
+            .iter()
+            .map(|command| command.0)
+            .collect::<Vec<_>>()
+    };
+    // Both copies get one while they are idle, and the rest go where nothing has moved the head yet: it is near.
+    assert_eq!(first(Level::Raid10, 4), [0, 1, 0, 0]);
+    // Each goes on where the one before it will end.
+    assert_eq!(first(Level::Raid1, 2), [0, 0, 0, 0]);
+}
+
+#[test]
 fn threads_add_up_until_the_shared_counter_binds() {
     let iops = |threads: u32| {
         let load = format!("op = \"randread\"\nbs = \"4k\"\nthreads = {threads}\nqd = 32");

@@ -37,11 +37,20 @@ struct Piece {
     length_bytes: u64,
 }
 
-/// What read balancing knows of a member: commands under way, and where the last one ends.
+/// What read balancing knows of a member: commands under way, and where one ends: RAID 1 notes that of a command that
+/// it passes on, RAID 10 that of one that has been answered.
 #[derive(Clone, Copy, Default, Debug)]
 struct Head {
     pending: u64,
     at_bytes: u64,
+}
+
+/// A request that waits for answers.
+#[derive(Clone, Copy, Default, Debug)]
+struct Waiting {
+    answers: u64,
+    offset_bytes: u64,
+    length_bytes: u64,
 }
 
 /// See the module's prose.
@@ -55,8 +64,8 @@ pub struct Md2018 {
     /// By thread; RAID 5's own comes last.
     worlds: Vec<TimedWorld>,
     heads: Vec<Head>,
-    /// By tag: answers that a request waits for.
-    requests: Vec<u64>,
+    /// By tag.
+    requests: Vec<Waiting>,
     counter: SharedLine,
     lock: SharedLine,
     stripes: Stripes,
@@ -103,10 +112,10 @@ impl Md2018 {
     }
 
     /// The pieces of a request, in order.
-    fn pieces(&self, request: &Request) -> impl Iterator<Item = Piece> + use<> {
+    fn pieces(&self, request: Waiting) -> impl Iterator<Item = Piece> + use<> {
         let (width, chunk_bytes) = (self.width, self.chunk_bytes);
         let mut at_bytes = request.offset_bytes;
-        let end_bytes = at_bytes + u64::from(request.length_bytes);
+        let end_bytes = at_bytes + request.length_bytes;
         std::iter::from_fn(move || {
             let (chunk, within) = (at_bytes / chunk_bytes, at_bytes % chunk_bytes);
             let length_bytes = (end_bytes - at_bytes).min(chunk_bytes - within);
@@ -160,11 +169,15 @@ impl Md2018 {
             at_ns = self.lock.change(now_ns, at_ns, core, LOCK_CHANGES);
         }
         let tag = request.tag;
-        let mut answers = 0;
+        let mut waiting = Waiting {
+            answers: 0,
+            offset_bytes: request.offset_bytes,
+            length_bytes: u64::from(request.length_bytes),
+        };
         let is_for_thread = is_write && self.level == Level::Raid5;
-        for piece in self.pieces(request) {
+        for piece in self.pieces(waiting) {
             if is_for_thread {
-                answers += self.stripes.write(core, piece, tag);
+                waiting.answers += self.stripes.write(core, piece, tag);
                 continue;
             }
             let mut holders = self.holders(piece);
@@ -172,21 +185,21 @@ impl Md2018 {
                 let copy = self.copy(holders, piece.offset_bytes);
                 holders = copy..copy + 1;
             }
-            answers += holders.len() as u64;
+            waiting.answers += holders.len() as u64;
             holders.for_each(|member| self.command(core, member, piece, is_write, tag));
         }
         let at = tag as usize;
-        self.requests.resize(self.requests.len().max(at + 1), 0);
-        self.requests[at] = answers;
-        let world = &mut self.worlds[core];
-        let length_bytes = u64::from(request.length_bytes);
-        world.entered.get_or_insert_default().add(length_bytes);
+        let slots = self.requests.len().max(at + 1);
+        self.requests.resize(slots, Waiting::default());
+        self.requests[at] = waiting;
+        let entered = &mut self.worlds[core].entered;
+        entered.get_or_insert_default().add(waiting.length_bytes);
         if is_for_thread {
             let thread = self.worlds.len() - 1;
             self.worlds[core].wakes.push(thread as u16);
-            return Ok(at_ns + answers * self.costs.page_add_ns);
+            return Ok(at_ns + waiting.answers * self.costs.page_add_ns);
         }
-        Ok(at_ns + (answers - 1) * self.costs.command_ns)
+        Ok(at_ns + (waiting.answers - 1) * self.costs.command_ns)
     }
 
     fn command(&mut self, core: usize, member: usize, piece: Piece, is_write: bool, tag: u64) {
@@ -202,16 +215,29 @@ impl Md2018 {
             length_bytes: piece.length_bytes,
         };
         self.heads[member].pending += 1;
-        self.heads[member].at_bytes = io.offset_bytes + io.length_bytes;
+        if self.level == Level::Raid1 {
+            self.heads[member].at_bytes = io.offset_bytes + io.length_bytes;
+        }
         count_command(&mut self.stats, &io);
         self.worlds[core].commands.push(io);
     }
 
+    /// A member has answered a command.
+    fn note_answer(&mut self, member: usize, tag: u64) {
+        self.heads[member].pending -= 1;
+        if self.level == Level::Raid10 {
+            let mut pieces = self.pieces(self.requests[tag as usize]);
+            let piece = pieces.find(|piece| self.holders(*piece).contains(&member));
+            let end_bytes = piece.map(|piece| piece.offset_bytes + piece.length_bytes);
+            self.heads[member].at_bytes = end_bytes.unwrap_or_default();
+        }
+    }
+
     /// A part of a request is done; after the last one the client is told. Returns when that is over.
     fn answer(&mut self, core: usize, tag: u64, now_ns: u64, mut at_ns: u64) -> u64 {
-        let waits_for = &mut self.requests[tag as usize];
-        *waits_for -= 1;
-        if *waits_for == 0 {
+        let waiting = &mut self.requests[tag as usize];
+        waiting.answers -= 1;
+        if waiting.answers == 0 {
             if self.level != Level::Raid0 {
                 at_ns = self.lock.change(now_ns, at_ns, core, 1);
             }
@@ -284,8 +310,9 @@ impl Stack for Md2018 {
                     token,
                     result: Ok(()),
                 }) => {
-                    self.heads[(token.0 & 0xff) as usize].pending -= 1;
-                    at_ns = self.answer(core, token.0 >> 8, now_ns, at_ns);
+                    let (member, tag) = ((token.0 & 0xff) as usize, token.0 >> 8);
+                    self.note_answer(member, tag);
+                    at_ns = self.answer(core, tag, now_ns, at_ns);
                 }
                 Some(other) => bail!("md-2018 is told {other:?}, although nothing fails here"),
                 None => break,
