@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-cuts torture fuzz bench bench-gate lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-cuts torture fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench-gate: ## fail if a request takes over 3 % more instructions than committed
 
 bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd shards completion log (options in ARGS)
 	@scripts/bench.sh $(ARGS) $*
+
+scorecard: build ## every published row beside what the simulator says, into docs/scorecard.md
+	@scripts/scorecard.sh
 
 lint: ## formatting, clippy and the repository's own rules
 	@scripts/lint.sh

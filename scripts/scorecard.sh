@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Writes docs/scorecard.md: every row of the frozen claims of seeds A, I and M, with a plain calculator's word beside ours,
+# and what becomes of each ordering without the mechanism that it names. Ten minutes of two cores where nothing is remembered.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+cd "$root"
+fullstripe=${FULLSTRIPE:-target/release/fullstripe}
+page=docs/scorecard.md
+
+# A heading and what `claims` says, its options after the heading.
+part() {
+    printf '\n## %s\n\n`fullstripe claims %s`\n\n```\n' "$1" "${*:2}"
+    "$fullstripe" claims "${@:2}"
+    printf '```\n'
+}
+
+{
+    cat <<'PROSE'
+# The scorecard
+
+What the simulator says of three publications' results, row by row, misses included: `make scorecard` writes this page. What
+uses, facts and intervals mean is in [claims/README.md](../claims/README.md); why rows are missed is in
+[model.md](model.md), "Score of md-2018", which also says what was known when the model's parts were chosen. V rows are the
+evidence, and no number was fitted to them. C rows may be fitted to, and are no evidence. The two are never added.
+PROSE
+    part "V: the evidence, and its orderings without what they name" --mechanisms --only V --seed A --seed I
+    part "C: residuals" --only C --seed A --seed I --seed M
+    part "F: rules" --only F --seed A --seed I --seed M
+} >"$page.new"
+mv "$page.new" "$page"
