@@ -3,9 +3,11 @@
 # and what becomes of each ordering without the mechanism that it names. Ten minutes of two cores where nothing is remembered.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-cd "$root"
-fullstripe=${FULLSTRIPE:-target/release/fullstripe}
-page=docs/scorecard.md
+fullstripe=$root/target/release/fullstripe
+[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+page=$root/docs/scorecard.md
+# A run that does not go through leaves the page as it was.
+trap 'rm -f "$page.new"' EXIT
 
 # A heading and what `claims` says, its options after the heading.
 part() {
