@@ -146,10 +146,7 @@ impl Virtual {
             Effort::full(window::requests_wanted(wanted, self.deep))
         };
         let plan = window::choose(&point, FIRST_SEED, effort).map_err(failed)?;
-        let seeds: Vec<u64> = seeds(FIRST_SEED, REPLICATIONS_MIN).collect();
-        let runs = seeds
-            .iter()
-            .map(|seed| point.measure(plan.start, *seed, plan.window_of(*seed)));
+        let runs = run_seeds().map(|seed| point.measure(plan.start, seed, plan.window_of(seed)));
         let runs: Vec<Measured> = runs.collect::<anyhow::Result<_>>().map_err(failed)?;
         let figure = |metric: &Metric| {
             let values = runs.iter().map(|run| run.figure(*metric));
@@ -173,7 +170,7 @@ impl Virtual {
             rebuild: rebuild(&runs),
             limits,
             summary: together(&runs),
-            seeds,
+            seeds: run_seeds().collect(),
             digest: runs.iter().fold(0, |all, run| mix(all ^ run.digest)),
             notes: plan
                 .notes
@@ -185,6 +182,11 @@ impl Virtual {
                 + limits_commands,
         })
     }
+}
+
+/// Seeds of the runs of every point.
+fn run_seeds() -> impl Iterator<Item = u64> {
+    seeds(FIRST_SEED, REPLICATIONS_MIN)
 }
 
 /// A word on reads of what was never written, which take no time that a drive in use would take.
@@ -202,10 +204,10 @@ fn limits_of(
     depth: Depth,
 ) -> anyhow::Result<(Option<Limits>, u64)> {
     let [mut iops, mut commands, mut seconds] = [0.0; 3];
-    for run in runs {
+    for (run, seed) in runs.iter().zip(run_seeds()) {
         iops += run.figures.iops() / runs.len() as f64;
         commands += run.commands as f64;
-        seconds += plan.window.until_ns as f64 / 1e9;
+        seconds += plan.window_of(seed).until_ns as f64 / 1e9;
     }
     let found = Found {
         point,
