@@ -287,9 +287,12 @@ impl<P: Port> RingWorld<P> {
         self.go_on_with_metadata(answer);
     }
 
-    /// Answers what members with a pace owe by `now`.
+    /// Answers what members with a pace owe by `now`, as many as a turn takes: the rest stays where there is
+    /// room for it, however many come due at once.
     fn release_held(&mut self, now: Nanos) {
-        while let Some(held) = self.held.pop_due(now) {
+        while self.ready.len() < REAP_MAX
+            && let Some(held) = self.held.pop_due(now)
+        {
             if let Some(pace) = self.attachments.at(held.attachment).drive.pace() {
                 pace.delivered(now, held.finish);
             }

@@ -72,7 +72,7 @@ impl ReadyAnswers {
         self.filling.is_empty() && self.read == self.reading.len()
     }
 
-    #[cfg(test)]
+    #[inline]
     pub fn len(&self) -> usize {
         self.filling.len() + self.reading.len() - self.read
     }

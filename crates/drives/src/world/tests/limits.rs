@@ -87,6 +87,25 @@ fn answers_that_throttled_members_hold_back() {
 }
 
 #[test]
+fn answers_that_come_due_at_once_leave_a_turn_at_a_time() {
+    const COUNT: usize = 100 * TRANSFERS;
+    let mut world = world([drive("null:1m,latency=1ms")]);
+    let plan = read_of(&world);
+    start_reads(&mut world, &plan, COUNT);
+    let due = clock().after(Nanos(1_000_000));
+    while clock() < due {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut inputs = Vec::with_capacity(2 * REAP_MAX);
+    world.reap(&mut inputs);
+    let given = inputs.len();
+    assert!((1..=REAP_MAX).contains(&given), "{given}");
+    // What has not been given has not moved: how much room it takes does not depend on when anybody looks.
+    assert!(world.ready.len() < REAP_MAX, "{}", world.ready.len());
+    assert_eq!(world.held.len() + world.ready.len() + given, COUNT);
+}
+
+#[test]
 fn answers_that_modelled_members_hold_back() {
     // All want the same block, which is on one unit of flash unless nothing is mapped there.
     flood(drive("null:1m,model=p4510-8tb,state=fresh"), |world| {
