@@ -294,6 +294,8 @@ fn record_of<M: Member>(
         },
         size_bytes: probed.size_bytes(),
         volatile_cache: probed.volatile_cache(),
+        kind: probed.kind(),
+        discards: probed.discards(),
         returns_to: None,
     };
     let volumes = mpb.volumes.iter().zip(shapes).zip(modes).enumerate().map(

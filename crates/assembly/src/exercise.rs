@@ -12,6 +12,7 @@ mod half_done;
 use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Looked, Member, look};
 use engine::control::record::MemberState;
+use engine::policy::MemberKind;
 use half_done::HalfDone;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::codec::checksum;
@@ -324,6 +325,14 @@ impl Member for Memory {
 
     fn size_bytes(&self) -> u64 {
         DRIVE_BYTES
+    }
+
+    fn kind(&self) -> MemberKind {
+        MemberKind::Device
+    }
+
+    fn discards(&self) -> bool {
+        true
     }
 
     fn volatile_cache(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A drive that has been looked at.
 
+use engine::policy::MemberKind;
 use metadata::imsm::choose::{Candidate, Content};
 use metadata::imsm::place::{Found, Placement, decode_region};
 use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
@@ -26,6 +27,10 @@ pub trait Member {
     fn size_bytes(&self) -> u64;
     /// Whether acknowledged writes may be lost with the power until they are flushed.
     fn volatile_cache(&self) -> bool;
+    /// What it is, for the meaning of its errors.
+    fn kind(&self) -> MemberKind;
+    /// Whether it can discard.
+    fn discards(&self) -> bool;
     /// Its serial in stored form.
     fn serial(&self) -> Serial;
     /// Its sector size as the metadata knows it.

@@ -17,27 +17,25 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Does it and waits for its end.
+    /// Does it once and waits for its end. Whether an error is worth another try is the engine's to say
+    /// ([`engine::policy`]): a flush is never repeated, not even after EINTR.
     ///
     /// # Safety
     ///
     /// All of `memory` is valid, for a read also writable, and nobody else changes it, or for a read
     /// looks at it, until this returns.
     pub unsafe fn carry_out(&self, fd: BorrowedFd<'_>, memory: &mut [Iovec]) -> i32 {
-        loop {
-            // SAFETY: the caller's promise.
-            match unsafe { self.once(fd, memory) } {
-                Ok(count) => return i32::try_from(count).unwrap_or(i32::MAX),
-                Err(Errno::INTR) => {}
-                Err(errno) => return -errno.raw_os_error(),
-            }
+        // SAFETY: the caller's promise.
+        match unsafe { self.try_once(fd, memory) } {
+            Ok(count) => i32::try_from(count).unwrap_or(i32::MAX),
+            Err(errno) => -errno.raw_os_error(),
         }
     }
 
     /// # Safety
     ///
     /// As [`Call::carry_out`].
-    unsafe fn once(&self, fd: BorrowedFd<'_>, memory: &mut [Iovec]) -> Result<usize, Errno> {
+    unsafe fn try_once(&self, fd: BorrowedFd<'_>, memory: &mut [Iovec]) -> Result<usize, Errno> {
         let (start, count) = (memory.as_mut_ptr(), memory.len());
         match self.kind {
             StepKind::Read => {
@@ -48,8 +46,8 @@ impl Call {
                 };
                 rustix::io::preadv2(fd, slices, self.offset_bytes, ReadWriteFlags::empty())
             }
-            // Zeroing with memory is writing zeros from there.
-            StepKind::Write { .. } | StepKind::Zero { .. } if count > 0 => {
+            // Zeroing and discarding with memory is writing zeros from there.
+            StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard if count > 0 => {
                 let durable = if self.kind == (StepKind::Write { fua: true }) {
                     ReadWriteFlags::DSYNC
                 } else {

@@ -40,7 +40,7 @@ pub(crate) enum Payload {
     Piece(Buffer),
     /// A list in the ring's vectors.
     List(u32),
-    /// The block of zeros, again and again: zeroing where the file system cannot.
+    /// The block of zeros, again and again: zeroing and discarding where the member cannot.
     Zeros,
 }
 
@@ -108,7 +108,7 @@ impl Transfers {
     }
 
     /// Carries a transfer out on the spot; returns an errno, or zero for success.
-    pub fn carry_out(&self, ring: &mut Ring, fd: BorrowedFd<'_>, mut transfer: Transfer) -> i32 {
+    pub fn carry_out(&self, ring: &mut Ring, fd: BorrowedFd<'_>, transfer: &mut Transfer) -> i32 {
         let errno = loop {
             let call = transfer.call();
             let mut own = [Iovec::EMPTY];
@@ -212,6 +212,11 @@ impl Transfer {
         }
     }
 
+    /// Whether the member would not discard, so that zeros were written.
+    pub fn was_refused_discard(&self) -> bool {
+        self.kind == StepKind::Discard && self.payload == Payload::Zeros
+    }
+
     fn give_back(&self, ring: &mut Ring) {
         if let Payload::List(list) = self.payload {
             ring.vectors().give_back(list);
@@ -263,9 +268,9 @@ impl Transfer {
 
     /// After an error: the errno if that is the end, `None` if there is another way.
     fn failed(&mut self, errno: i32) -> Option<i32> {
-        let zeroing =
-            matches!(self.kind, StepKind::Zero { .. }) && self.payload == Payload::Nothing;
-        if zeroing && matches!(errno, EOPNOTSUPP | ENOSYS) {
+        let leaves_zeros = matches!(self.kind, StepKind::Zero { .. } | StepKind::Discard);
+        if leaves_zeros && self.payload == Payload::Nothing && matches!(errno, EOPNOTSUPP | ENOSYS)
+        {
             self.payload = Payload::Zeros;
             return None;
         }

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::inflight::Work;
 use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
-use crate::policy::{ErrorClass, MemberError, Reaction, reaction};
+use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::ranges::NONE;
 use crate::shard::{Engine, Output};
 use crate::states::Progress;
@@ -21,19 +21,20 @@ impl Engine {
         self.stats.member_errors += 1;
         let running = &mut self.running[index];
         let step = running.plan.steps()[at];
-        let is_read = step.kind == StepKind::Read;
         let state = &mut running.states[at];
         let member = MemberId(state.member);
         let redundant = self
             .volumes
             .get(running.volume as usize)
             .is_none_or(|volume| volume.shape.redundant());
-        let reaction = if step.kind == StepKind::Flush && planted(Bug::FlushRetried) {
-            Reaction::Retry
-        } else {
-            reaction(error.class, is_read)
-        };
-        match reaction {
+        let kind = self.view.kind_of(member);
+        match reaction(Asked::of(step.kind), error.errno, kind, redundant) {
+            _ if planted(Bug::MissedWriteIgnored) && error.class == ErrorClass::Path => {
+                state.progress = Progress::Done;
+            }
+            _ if planted(Bug::NotSupportedIsDone) && error.class == ErrorClass::NotSupported => {
+                state.progress = Progress::Done;
+            }
             Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
                 state.retries += 1;
                 self.in_flight[member.0 as usize] += 1;
@@ -46,16 +47,7 @@ impl Engine {
                 }));
                 return true;
             }
-            Reaction::Reconstruct => self.step_lost(index, at, true),
-            Reaction::Report => {
-                state.progress = Progress::Done;
-                running.not_supported = true;
-            }
-            // Without redundancy a bad block is the client's error, not the end of the drive. What a failed
-            // flush has lost is no block.
-            _ if !redundant && error.class == ErrorClass::Media && step.kind != StepKind::Flush => {
-                self.step_lost(index, at, true);
-            }
+            Reaction::LoseBlock => self.step_lost(index, at, true),
             Reaction::Retry | Reaction::FailMember => {
                 self.fail_member(member, error.class, error.errno);
                 self.step_lost(index, at, false);

@@ -75,8 +75,6 @@ pub(crate) struct Running {
     /// Commands that are not waited for any more and have not come back; see `left_with`.
     pub left: u16,
     pub volume: u8,
-    /// An operation that the member does not offer.
-    pub not_supported: bool,
     /// Members that missed a write of this plan.
     pub missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
@@ -116,7 +114,6 @@ impl Running {
             single: NONE,
             left: 0,
             volume: 0,
-            not_supported: false,
             missed: MemberSet::default(),
             piecewise: None,
             started: Nanos(0),
@@ -140,7 +137,6 @@ impl Running {
         self.log = NONE;
         self.single = NONE;
         self.differing_steps = 0;
-        self.not_supported = false;
         self.missed = MemberSet::default();
         self.recover = (0, 0);
         self.piecewise = None;

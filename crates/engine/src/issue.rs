@@ -218,12 +218,17 @@ impl Engine {
             self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return Issued::All;
         }
+        let discards = self.volumes[at].view.discards;
         if let Operation::WriteZeroes {
             only_if_fast: true, ..
         } = request.operation
-            && self.volumes[at].shape.level == Level::Raid5
+            && (self.volumes[at].shape.level == Level::Raid5 || !discards)
         {
             self.requests[index].failure = Some(Failure::NotSupported);
+            return Issued::All;
+        }
+        if request.operation == Operation::Trim && !discards {
+            // On all drives or on none, so that what they hold fits together.
             return Issued::All;
         }
         let window = self.volumes[at].window_bytes;

@@ -104,7 +104,6 @@ pub(crate) struct SlotLog {
     cancelled: u8,
     /// Part of the commands' names; see [`crate::token`].
     generation: u16,
-    retries: u8,
     /// The drive in service did not take the unit.
     missed: bool,
     /// A drive that is to be filled has come to the slot, and may carry a unit from an earlier time.
@@ -136,7 +135,6 @@ impl SlotLog {
             awaited: 0,
             cancelled: 0,
             generation: 0,
-            retries: 0,
             missed: false,
             to_empty: false,
         }
@@ -294,7 +292,6 @@ impl Engine {
         debug_assert!(log.unit_bytes <= log.area.length_bytes);
         log.unit.generation += 1;
         log.missed = false;
-        log.retries = 0;
         log.since = self.now;
         log.cancelled = 0;
         let name = |generation| Token::of_log(index as u32, generation, 0);

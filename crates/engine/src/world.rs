@@ -69,6 +69,9 @@ pub trait World {
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
     /// `io.length_bytes` for reads and writes, and it means nothing otherwise. The memory stays valid until
     /// the I/O's [`Input::Done`] has been reaped, also where nobody waits for it any more ([`World::pin`]).
+    /// After `Zero` and `Discard` the range reads as zeros, whatever the member can do by itself: where it
+    /// cannot, the world writes zeros, and tells of a member that cannot discard by
+    /// [`Message::DiscardRefused`].
     /// May be held back until [`World::submit`].
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>);
 

@@ -16,3 +16,5 @@ mod hung;
 mod recorded;
 #[path = "e2e_faults/sectors.rs"]
 mod sectors;
+#[path = "e2e_faults/trims.rs"]
+mod trims;

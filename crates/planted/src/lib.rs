@@ -61,6 +61,8 @@ bugs! {
     FailureKeptToOneself,
     /// A failed flush is tried again.
     FlushRetried,
+    /// What a member says that it does not offer counts as done.
+    NotSupportedIsDone,
     /// A hung member is not failed at its deadline.
     HungMemberKept,
     /// Memory that a hung member may still write to is not pinned.

@@ -231,6 +231,8 @@ impl Process {
             member,
             size_bytes: probed.size_bytes(),
             volatile_cache: probed.volatile_cache(),
+            kind: probed.kind(),
+            discards: probed.discards(),
             returns,
         });
         Some((member, ticket))

@@ -42,7 +42,7 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
         state,
         size_bytes: DRIVE_BYTES,
         volatile_cache: true,
-        returns_to: Default::default(),
+        ..MemberRecord::ABSENT
     };
     let slot = |number| SlotRecord {
         member: Some(MemberId(number as u8)),

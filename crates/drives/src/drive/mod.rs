@@ -35,11 +35,12 @@ use crate::helpers::Helpers;
 use crate::memory::Ram;
 use crate::pace::Pace;
 use engine::plan::StepKind;
-use engine::policy::MemberError;
+use engine::policy::{MemberError, MemberKind};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a drive is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +70,8 @@ pub struct Drive {
     size_bytes: u64,
     sector_bytes: u32,
     volatile_cache: bool,
+    /// Set back at the first refusal.
+    discards: AtomicBool,
     direct: bool,
     block_device: Option<sysfs::Device>,
     io_path: IoPath,
@@ -131,6 +134,27 @@ impl Drive {
     #[must_use]
     pub fn volatile_cache(&self) -> bool {
         self.volatile_cache
+    }
+
+    /// What it is, for the meaning of its errors.
+    #[must_use]
+    pub fn kind(&self) -> MemberKind {
+        match self.file_size {
+            Some(_) => MemberKind::File,
+            None => MemberKind::Device,
+        }
+    }
+
+    /// Whether it can discard, so that the range reads as zeros: as it says when it is opened, until it
+    /// has refused to.
+    #[must_use]
+    pub fn discards(&self) -> bool {
+        self.discards.load(Ordering::Relaxed)
+    }
+
+    /// It has refused to discard; true the first time.
+    pub(crate) fn refuse_discards(&self) -> bool {
+        self.discards.swap(false, Ordering::Relaxed)
     }
 
     /// Whether I/O bypasses the page cache.

@@ -11,12 +11,12 @@ use crate::pace::Pace;
 use crate::pace::modelled::Modelled;
 use crate::pace::throttle::Throttle;
 use crate::spec::{MemberSpec, Target};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Sector size of members that have no own.
 const DEFAULT_SECTOR_BYTES: u32 = 512;
@@ -183,6 +183,7 @@ impl Drive {
             size_bytes,
             sector_bytes: spec.sector_bytes.unwrap_or(DEFAULT_SECTOR_BYTES),
             volatile_cache: false,
+            discards: AtomicBool::new(true),
             direct: true,
             block_device: None,
             io_path: IoPath::Inline,
@@ -241,6 +242,7 @@ impl Drive {
                 .serial()
                 .unwrap_or_else(|| serial_from(&file_name(path))),
             volatile_cache: device.volatile_cache(),
+            discards: AtomicBool::new(device.discards()),
             name,
             size_bytes,
             sector_bytes: own_bytes,
@@ -291,6 +293,9 @@ impl Drive {
             sector_bytes,
             // The host's drive below the file has one, or we cannot know.
             volatile_cache: true,
+            discards: AtomicBool::new(
+                access == Access::Exclusive && punches_holes(&fd, size_bytes),
+            ),
             direct,
             block_device: None,
             io_path,
@@ -356,6 +361,12 @@ fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
     let mut sector = Aligned::new(sector_bytes as usize);
     let read = rustix::io::pread(fd, sector.as_mut_slice(), u64::from(sector_bytes));
     read != Err(Errno::INVAL)
+}
+
+/// Whether the file system frees ranges of a file. Asked beyond the file's end, where nothing changes.
+fn punches_holes(fd: &OwnedFd, size_bytes: u64) -> bool {
+    let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(fd, how, size_bytes.next_multiple_of(4096), 4096).is_ok()
 }
 
 fn in_use(path: &Path, name: &str) -> OpenError {

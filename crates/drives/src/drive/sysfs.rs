@@ -55,6 +55,13 @@ impl Device {
             .is_none_or(|mode| mode != "write through")
     }
 
+    /// Whether it discards so that zeros are read afterwards: Linux frees a range of a device with its command
+    /// for zeroing, and refuses where there is none. Unknown counts as able; the first refusal tells.
+    pub fn discards(&self) -> bool {
+        self.attribute("queue/write_zeroes_max_bytes")
+            .is_none_or(|bytes| bytes != "0")
+    }
+
     /// The drive's model.
     pub fn model(&self) -> Option<String> {
         self.attribute("device/model")

@@ -132,17 +132,22 @@ fn ends_and_torn_sectors_are_errors() {
 }
 
 #[test]
-fn zeroing_is_written_where_the_file_system_cannot() {
+fn zeros_are_written_where_the_file_system_cannot_zero_or_discard() {
+    zeros_are_written(StepKind::Zero {
+        keep_allocated: true,
+    });
+    zeros_are_written(StepKind::Discard);
+}
+
+fn zeros_are_written(kind: StepKind) {
     let mut bench = bench();
     let bytes = vec![7u8; 1 << 20];
     std::os::unix::fs::FileExt::write_all_at(&bench.file, &bytes, 0).unwrap();
-    let kind = StepKind::Zero {
-        keep_allocated: true,
-    };
     let mut transfer = bench.transfer(kind, Payload::Nothing, 300_032);
     assert_eq!(transfer.failed(EIO), Some(EIO));
     assert_eq!(transfer.failed(EOPNOTSUPP), None);
     assert_eq!(transfer.payload, Payload::Zeros);
+    assert_eq!(transfer.was_refused_discard(), kind == StepKind::Discard);
     // Longer than the block of zeros, so it takes several writes.
     bench.transfers.start(&mut bench.ring, None, transfer);
     assert_eq!(bench.finish(1)[0].1, 0);
@@ -151,11 +156,9 @@ fn zeroing_is_written_where_the_file_system_cannot() {
     let inside = 8192..8192 + 300_032;
     let right = |(at, &byte): (usize, &u8)| byte == if inside.contains(&at) { 0 } else { 7 };
     assert!(back.iter().enumerate().all(right));
-    // A second refusal is final, and discarding is never replaced by writing.
+    // A second refusal is final.
     transfer.payload = Payload::Zeros;
     assert_eq!(transfer.failed(EOPNOTSUPP), Some(EOPNOTSUPP));
-    let mut discard = bench.transfer(StepKind::Discard, Payload::Nothing, 4096);
-    assert_eq!(discard.failed(EOPNOTSUPP), Some(EOPNOTSUPP));
 }
 
 #[test]

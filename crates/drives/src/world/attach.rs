@@ -27,6 +27,8 @@ pub(super) enum Serving {
 #[derive(Debug)]
 pub(super) struct Attachment {
     pub drive: Arc<Drive>,
+    /// The member that it serves, or served.
+    pub member: MemberId,
     /// For files and block devices.
     pub way: Option<Way>,
     /// I/O not answered yet, and one for a size that has to be looked at.
@@ -126,6 +128,7 @@ impl Attachments {
         self.slots[index] = Some(Attachment {
             guarded: drive.is_guarded(),
             drive,
+            member,
             way,
             in_flight: 0,
             detached: false,

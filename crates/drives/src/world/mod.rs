@@ -232,13 +232,13 @@ impl<P: Port> RingWorld<P> {
     }
 
     /// Sends a transfer on its way.
-    fn launch(&mut self, transfer: Transfer) {
+    fn launch(&mut self, mut transfer: Transfer) {
         let index = transfer.attachment;
         self.attachments.started(index);
         let drive = &self.attachments.at(index).drive;
         match (transfer.way, drive.fd()) {
             (Way::Inline, Some(fd)) => {
-                let errno = self.transfers.carry_out(&mut self.ring, fd, transfer);
+                let errno = self.transfers.carry_out(&mut self.ring, fd, &mut transfer);
                 self.transfer_ended(transfer, errno);
             }
             _ => self
@@ -315,10 +315,23 @@ impl<P: Port> RingWorld<P> {
     }
 
     fn transfer_ended(&mut self, transfer: Transfer, errno: i32) {
+        if transfer.was_refused_discard() {
+            self.discard_refused(transfer.attachment);
+        }
         self.settle(transfer.answer, transfer.attachment, transfer.finish, errno);
         if let Some(memory) = transfer.memory {
             self.metadata.free(memory);
             self.write_waiting_metadata();
+        }
+    }
+
+    /// Tells the controller that a member cannot discard, once.
+    #[cold]
+    fn discard_refused(&mut self, attachment: u16) {
+        let attachment = self.attachments.at(attachment);
+        if attachment.drive.refuse_discards() {
+            let message = Message::DiscardRefused(attachment.member);
+            self.peers.send(ShardId(0), message);
         }
     }
 

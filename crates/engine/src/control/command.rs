@@ -18,8 +18,20 @@ impl Controller {
                 member,
                 size_bytes,
                 volatile_cache,
+                kind,
+                discards,
                 returns,
-            } => self.command_add_spare(member, (size_bytes, volatile_cache), returns),
+            } => {
+                let drive = MemberRecord {
+                    state: MemberState::Spare,
+                    size_bytes,
+                    volatile_cache,
+                    kind,
+                    discards,
+                    returns_to: None,
+                };
+                self.command_add_spare(member, drive, returns)
+            }
             Command::Replace { volume, slot, to } => self.command_replace(volume, slot, to),
             Command::Rebuild(volume) => self.command_rebuild(volume),
             Command::Scrub { volume, repair } => self.command_scrub(volume, repair, 0),
@@ -118,7 +130,7 @@ impl Controller {
     fn command_add_spare(
         &mut self,
         member: MemberId,
-        (size_bytes, volatile_cache): (u64, bool),
+        drive: MemberRecord,
         returns: Option<Returning>,
     ) -> Result<(), Refused> {
         let at = member.0 as usize;
@@ -128,7 +140,7 @@ impl Controller {
         {
             return Err(Refused::NoSuch);
         }
-        if size_bytes < self.needed_bytes() {
+        if drive.size_bytes < self.needed_bytes() {
             return Err(Refused::TooSmall);
         }
         let returns_to = returns.and_then(|returns| self.record.may_return(returns));
@@ -141,10 +153,8 @@ impl Controller {
         // What its number was on record for before was another drive.
         self.record.bad_blocks.forget(member);
         self.record.members[at] = MemberRecord {
-            state: MemberState::Spare,
-            size_bytes,
-            volatile_cache,
             returns_to,
+            ..drive
         };
         for marks in &mut self.marks {
             // Whoever brings a drive wants it tried.

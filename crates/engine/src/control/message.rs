@@ -4,7 +4,7 @@
 
 use super::record::{ContainerView, MemberSet};
 use super::recording::BadBlockChange;
-use crate::policy::ErrorClass;
+use crate::policy::{ErrorClass, MemberKind};
 use crate::request::{Failure, Operation};
 use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
 use crate::world::Token;
@@ -59,6 +59,10 @@ pub enum Command {
         size_bytes: u64,
         /// Its cache.
         volatile_cache: bool,
+        /// What it is.
+        kind: MemberKind,
+        /// Whether it can discard.
+        discards: bool,
         /// It has been a member before, and lacks only what the bitmaps mark.
         returns: Option<Returning>,
     },
@@ -160,6 +164,8 @@ pub enum Message {
         /// The operating system's number.
         errno: i32,
     },
+    /// World to controller: a member has refused to discard, and got zeros written in place of that.
+    DiscardRefused(MemberId),
     /// Shard to controller: the view of this epoch is in use; what it forbids may still be under way.
     EpochAdopted {
         /// Which shard.

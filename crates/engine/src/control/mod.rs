@@ -24,6 +24,7 @@ pub mod update;
 
 use crate::event::Event;
 use crate::plan::RowView;
+use crate::policy::MemberKind;
 use crate::shard::Options;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use alloc::collections::VecDeque;
@@ -36,7 +37,8 @@ use marks::VolumeMarks;
 use message::Message;
 use planted::{Bug, planted};
 use record::{
-    ContainerView, JobView, MemberSet, MemberState, Record, SyncKind, VolumeRecord, VolumeView,
+    ContainerView, JobView, MemberRecord, MemberSet, MemberState, Record, SyncKind, VolumeRecord,
+    VolumeView,
 };
 use update::Updater;
 
@@ -264,6 +266,7 @@ impl Controller {
                 }
             }
             wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
+            Message::DiscardRefused(member) => self.discard_refused(member),
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {
                 let result = self.command(command);
@@ -404,11 +407,11 @@ impl Controller {
     }
 
     fn view(&self) -> ContainerView {
-        let volatile = (0u8..)
-            .zip(&self.record.members)
-            .filter(|(_, member)| member.volatile_cache)
-            .map(|(id, _)| MemberId(id))
-            .collect();
+        let all = |is_meant: fn(&MemberRecord) -> bool| {
+            let members = (0u8..).zip(&self.record.members);
+            let meant = members.filter(|(_, member)| is_meant(member));
+            meant.map(|(id, _)| MemberId(id)).collect()
+        };
         let volumes = (0..self.record.volumes.len())
             .map(|at| self.volume_view(at))
             .collect();
@@ -416,7 +419,8 @@ impl Controller {
             epoch: self.epoch,
             volumes,
             failed: self.failed,
-            volatile,
+            volatile: all(|member| member.volatile_cache),
+            files: all(|member| member.kind == MemberKind::File),
             bad_blocks: self.record.bad_blocks.clone(),
         }
     }
@@ -441,9 +445,27 @@ impl Controller {
             },
             writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
             read_only: volume.read_only,
+            discards: self.discards(at),
             failed: marks.failed,
             stopping: self.stopping,
             job,
+        }
+    }
+
+    /// Whether all drives of a volume can discard, those that it is being copied to included.
+    fn discards(&self, at: usize) -> bool {
+        let mut copies = self.copy_targets().iter();
+        self.record.discards(at) && copies.all(|to| self.record.members[usize::from(to.0)].discards)
+    }
+
+    /// A drive has refused to discard, and got zeros written in place of that.
+    fn discard_refused(&mut self, member: MemberId) {
+        let Some(drive) = self.record.members.get_mut(member.0 as usize) else {
+            return;
+        };
+        if core::mem::replace(&mut drive.discards, false) {
+            self.event(Event::DiscardRefused(member));
+            self.view_changed();
         }
     }
 

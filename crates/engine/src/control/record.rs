@@ -8,6 +8,7 @@ use super::bad_blocks::BadBlocks;
 use super::message::Returning;
 use crate::layout::{Geometry, Level};
 use crate::plan::RowView;
+use crate::policy::MemberKind;
 use crate::units::{MemberId, Slot, SlotSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -95,6 +96,10 @@ pub struct MemberRecord {
     pub size_bytes: u64,
     /// Whether acknowledged writes may still be in a cache that loses them with the power.
     pub volatile_cache: bool,
+    /// What it is, for the meaning of its errors.
+    pub kind: MemberKind,
+    /// Whether it can discard, which leaves zeros. One that cannot gets zeros written.
+    pub discards: bool,
     /// A spare that lacks nothing of this slot but what the bitmaps mark.
     pub returns_to: Option<Slot>,
 }
@@ -105,6 +110,8 @@ impl MemberRecord {
         state: MemberState::Absent,
         size_bytes: 0,
         volatile_cache: false,
+        kind: MemberKind::Device,
+        discards: true,
         returns_to: None,
     };
 }
@@ -244,6 +251,14 @@ impl Record {
             .map(|(id, _)| MemberId(id))
             .collect()
     }
+
+    /// Whether all drives of a volume can discard, those that are being filled included.
+    #[must_use]
+    pub fn discards(&self, volume: usize) -> bool {
+        let slots = self.volumes[volume].slots.iter();
+        let mut drives = slots.filter_map(|slot| slot.member);
+        drives.all(|member| self.members[usize::from(member.0)].discards)
+    }
 }
 
 impl Record {
@@ -310,6 +325,8 @@ pub struct VolumeView {
     pub writes_allowed: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Every drive of it can discard. Otherwise a trim changes nothing on any of them.
+    pub discards: bool,
     /// More members lost than the level survives.
     pub failed: bool,
     /// Refuse everything: the volume is being stopped.
@@ -329,6 +346,20 @@ pub struct ContainerView {
     pub failed: MemberSet,
     /// Drives that need a flush for durability.
     pub volatile: MemberSet,
+    /// Drives that are regular files.
+    pub files: MemberSet,
     /// Ranges of members that must not be read.
     pub bad_blocks: BadBlocks,
+}
+
+impl ContainerView {
+    /// What a drive is, for the meaning of its errors.
+    #[must_use]
+    pub fn kind_of(&self, member: MemberId) -> MemberKind {
+        if self.files.has(member) {
+            MemberKind::File
+        } else {
+            MemberKind::Device
+        }
+    }
 }

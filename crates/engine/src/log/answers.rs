@@ -7,9 +7,8 @@
 use super::{COPIES, Stage};
 use crate::control::record::MemberSet;
 use crate::inflight::Running;
-use crate::limits::RETRIES_MAX;
 use crate::plan::StepKind;
-use crate::policy::{MemberError, Reaction, reaction};
+use crate::policy::MemberError;
 use crate::shard::{Engine, Output};
 use crate::states::Progress;
 use crate::units::MemberId;
@@ -29,16 +28,8 @@ impl Engine {
         self.in_flight[member.0 as usize] -= 1;
         let mut lost = self.failed.has(member);
         if let Err(error) = result {
+            // A unit is written with FUA, and what was to be durable and failed is not repeated ([`crate::policy`]).
             self.stats.member_errors += 1;
-            let log = &mut self.logs[index];
-            let retry = reaction(error.class, false) == Reaction::Retry;
-            if retry && !lost && log.retries < RETRIES_MAX {
-                log.retries += 1;
-                let io = log.io(index, copy, member);
-                self.in_flight[member.0 as usize] += 1;
-                self.outputs.push(Output::Io(io));
-                return;
-            }
             self.fail_member(member, error.class, error.errno);
             lost = true;
         }

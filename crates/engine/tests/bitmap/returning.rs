@@ -9,6 +9,7 @@ use engine::control::message::{Command, Refused, Returning};
 use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::policy::MemberKind;
 use engine::shard::Options;
 use engine::units::{MemberId, Slot};
 
@@ -68,6 +69,8 @@ fn come_back(
         member,
         size_bytes,
         volatile_cache: true,
+        kind: MemberKind::Device,
+        discards: true,
         returns: Some(returning),
     };
     array.command(add).map(|()| member)

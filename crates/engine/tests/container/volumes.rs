@@ -6,6 +6,7 @@ use engine::control::message::{Command, Refused};
 use engine::control::record::{MemberState, SyncKind, SyncRecord};
 use engine::event::{Event, JobName};
 use engine::layout::Level;
+use engine::policy::MemberKind;
 use engine::request::Failure;
 use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
@@ -150,6 +151,8 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
         member: MemberId(4),
         size_bytes: 4096,
         volatile_cache: false,
+        kind: MemberKind::Device,
+        discards: true,
         returns: None,
     };
     assert_eq!(array.command(too_small), Err(Refused::TooSmall));
@@ -162,6 +165,8 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
         member: MemberId(4),
         size_bytes,
         volatile_cache: false,
+        kind: MemberKind::Device,
+        discards: true,
         returns: None,
     };
     assert_eq!(array.command(add), Ok(()));

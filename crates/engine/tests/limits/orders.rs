@@ -6,6 +6,7 @@ use engine::control::record::{MemberState, SyncKind};
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::{CONTAINER_MEMBERS_MAX, UNSYNCED_BANDS_MAX};
+use engine::policy::MemberKind;
 use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 use std::collections::BTreeMap;
@@ -132,6 +133,8 @@ fn spares_beyond_what_a_container_holds_are_refused() {
         member: MemberId(member as u8),
         size_bytes,
         volatile_cache: true,
+        kind: MemberKind::Device,
+        discards: true,
         returns: None,
     };
     // Member numbers have a byte: those above the maximum come again and again.

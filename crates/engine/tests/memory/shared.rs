@@ -7,7 +7,7 @@ use engine::control::record::{Record, SyncKind, SyncRecord, VolumeRecord};
 use engine::event::Event;
 use engine::layout::Geometry;
 use engine::log::LogUnit;
-use engine::plan::Segment;
+use engine::plan::{Segment, StepKind};
 use engine::request::{Completion, Request};
 use engine::units::{Buffer, MemberId, ShardId, Slot};
 use engine::world::Input;
@@ -28,6 +28,8 @@ pub struct Disk {
     pub bad: Vec<(u64, u64)>,
     /// How many of the next I/Os answer EAGAIN.
     pub busy: usize,
+    /// The next commands that this holds of answer the errno and do nothing; how many.
+    pub refusal: Option<(fn(StepKind) -> bool, i32, usize)>,
     /// Reads that were carried out.
     pub reads: usize,
     /// I/O is taken and not answered.
@@ -51,12 +53,21 @@ impl Disk {
             writes_fail: false,
             bad: Vec::new(),
             busy: 0,
+            refusal: None,
             reads: 0,
             hung: false,
             deaf: false,
             unflushed: Vec::new(),
             record: None,
         }
+    }
+
+    /// The errno with which a command is refused.
+    pub(super) fn refuse(&mut self, kind: StepKind) -> Option<i32> {
+        let (is_meant, errno, left) = self.refusal.as_mut()?;
+        let is_refused = is_meant(kind) && *left > 0;
+        *left -= usize::from(is_refused);
+        is_refused.then_some(*errno)
     }
 }
 

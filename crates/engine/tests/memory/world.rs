@@ -54,6 +54,9 @@ impl MemoryWorld {
             disk.busy -= 1;
             return Err(MemberError::from_errno(11));
         }
+        if let Some(errno) = disk.refuse(pending.io.kind) {
+            return Err(MemberError::from_errno(errno));
+        }
         let (from, length) = (pending.io.offset_bytes, pending.io.length_bytes);
         let overlaps = |&(low, high): &(u64, u64)| low < from + length && from < high;
         assert!(

@@ -106,6 +106,7 @@ impl Spares {
         let notes = probed.drive.notes().to_vec();
         let (size_bytes, volatile_cache) =
             (probed.drive.size_bytes(), probed.drive.volatile_cache());
+        let (kind, discards) = (probed.drive.kind(), probed.drive.discards());
         let identity = Identity::of(&probed);
         let member = shared.attach(probed.drive, identity);
         *full = usize::from(member.0) + 1 >= CONTAINER_MEMBERS_MAX;
@@ -113,6 +114,8 @@ impl Spares {
             member,
             size_bytes,
             volatile_cache,
+            kind,
+            discards,
             returns,
         };
         if let Err(why) = command(shared, order) {

@@ -140,6 +140,8 @@ impl Members {
                 state: MemberState::Active,
                 size_bytes: drive.size_bytes(),
                 volatile_cache: drive.volatile_cache(),
+                kind: drive.kind(),
+                discards: drive.discards(),
                 returns_to: None,
             },
             None => MemberRecord::ABSENT,

@@ -6,6 +6,7 @@ use assembly::member::Looked;
 pub use assembly::member::{FoundShadow, Member};
 use drives::drive::{Access, Drive};
 use drives::spec::{MemberSpec, Target};
+use engine::policy::MemberKind;
 use metadata::imsm::place::{Found, Placement};
 use metadata::imsm::{DecodeError, SectorSize, Serial};
 use std::sync::mpsc;
@@ -161,6 +162,14 @@ impl Member for Probed {
 
     fn size_bytes(&self) -> u64 {
         self.drive.size_bytes()
+    }
+
+    fn kind(&self) -> MemberKind {
+        self.drive.kind()
+    }
+
+    fn discards(&self) -> bool {
+        self.drive.discards()
     }
 
     fn volatile_cache(&self) -> bool {

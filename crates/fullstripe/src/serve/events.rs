@@ -69,6 +69,15 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             );
             told.member = Some(name);
         }
+        Event::DiscardRefused(member) => {
+            let name = names.member(member);
+            let text = format!(
+                "{name} cannot discard: zeros were written instead, and trims of its volumes change \
+                 nothing from now on"
+            );
+            told.set("discard-refused", text, true);
+            told.member = Some(name);
+        }
         Event::FailureRecorded(member) => {
             let name = names.member(member);
             told.set(

@@ -186,7 +186,8 @@ impl Listening {
 /// A volume's name or size that NBD cannot express.
 pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<ExportList> {
     let most = maximum_payload_bytes(payload_bytes);
-    let export = |(volume, name): (&engine::control::record::VolumeRecord, &String)| {
+    let export = |(at, name): (usize, &String)| {
+        let volume = &record.volumes[at];
         let shape = &volume.geometry;
         let row = shape.row_bytes().next_power_of_two().min(u64::from(most)) as u32;
         Export {
@@ -202,16 +203,15 @@ pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<
                 read_only: volume.read_only,
                 flush: true,
                 fua: true,
-                trim: true,
+                trim: record.discards(at),
                 write_zeroes: true,
-                fast_zero: true,
+                fast_zero: record.discards(at),
                 multi_conn: true,
             },
         }
     };
-    Ok(ExportList::new(
-        record.volumes.iter().zip(names).map(export).collect(),
-    )?)
+    let volumes = (0..record.volumes.len()).zip(names);
+    Ok(ExportList::new(volumes.map(export).collect())?)
 }
 
 /// A factory of ports for [`super::runtime::Runtime::start`]. Listeners are given to shard 0's port later,

@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use anyhow::anyhow;
 use assembly::member::{FoundShadow, Looked, Member, look};
 use engine::plan::StepKind;
+use engine::policy::MemberKind;
 use metadata::imsm::place::{Found, Placement};
 use metadata::imsm::{DecodeError, SectorSize, Serial};
 use std::cell::RefCell;
@@ -97,6 +98,14 @@ impl Member for Probed {
 
     fn volatile_cache(&self) -> bool {
         self.volatile_cache
+    }
+
+    fn kind(&self) -> MemberKind {
+        MemberKind::Device
+    }
+
+    fn discards(&self) -> bool {
+        true
     }
 
     fn serial(&self) -> Serial {

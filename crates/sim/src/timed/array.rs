@@ -97,7 +97,7 @@ impl Array {
                 state: MemberState::Active,
                 size_bytes: geometry.component_bytes + RESERVE_BYTES,
                 volatile_cache: self.volatile_cache,
-                returns_to: None,
+                ..MemberRecord::ABSENT
             }
         };
         let slot = |slot| SlotRecord {

@@ -53,8 +53,7 @@ fn record(shape: Geometry, state: &State) -> Record {
     let member = MemberRecord {
         state: MemberState::Active,
         size_bytes: 1 << 30,
-        volatile_cache: false,
-        returns_to: None,
+        ..MemberRecord::ABSENT
     };
     Record {
         generation: 1,

@@ -113,7 +113,7 @@ fn record(plan: &Plan) -> Record {
         state: MemberState::Active,
         size_bytes: metadata_at(plan) + MIB,
         volatile_cache: true,
-        returns_to: None,
+        ..MemberRecord::ABSENT
     };
     let slots: Vec<SlotRecord> = (0..plan.members)
         .map(|slot| SlotRecord {

@@ -1,0 +1,82 @@
+//! Members of which one cannot discard: a file behind nbdfuse whose server has no trim.
+
+use crate::common::faulty::with_faulty;
+use crate::common::nbd::{Client, TRIM};
+use crate::common::{MIB, Server};
+
+const AREA_BYTES: usize = 8 * MIB as usize;
+const PIECE_BYTES: usize = MIB as usize;
+
+fn fill(client: &mut Client) {
+    for at in (0..AREA_BYTES).step_by(PIECE_BYTES) {
+        let bytes: Vec<u8> = (at..at + PIECE_BYTES)
+            .map(|at| (at / 512 ^ at >> 17) as u8 | 1)
+            .collect();
+        client.write(at as u64, &bytes).expect("a write");
+    }
+}
+
+fn read(client: &mut Client) -> Vec<u8> {
+    let parts = (0..AREA_BYTES).step_by(PIECE_BYTES);
+    parts
+        .flat_map(|at| client.read(at as u64, PIECE_BYTES as u32).expect("a read"))
+        .collect()
+}
+
+/// Trims the area, writes here and there, flushes; returns what is read then.
+fn trim_and_write(client: &mut Client) -> Vec<u8> {
+    // Offered or not, and whatever comes of it: what is read afterwards is what there is.
+    let _ = client.simple((TRIM, 0), 0, AREA_BYTES as u32, &[]);
+    for number in 0..128u64 {
+        let at = number * 61 * 4096 % AREA_BYTES as u64;
+        client.write(at, &[number as u8; 4096]).expect("a write");
+    }
+    client.flush().expect("a flush");
+    read(client)
+}
+
+fn losing_a_member_changes_nothing(server: &Server<'_>, client: &mut Client, drive: &str) {
+    let before = read(client);
+    server.order(&["fail", drive]).ok();
+    server.wait_event("failure-recorded", "", 10);
+    let after = read(client);
+    let wrong = before.iter().zip(&after).position(|(a, b)| a != b);
+    assert_eq!(wrong, None, "the first byte that differs without the drive");
+}
+
+#[test]
+fn a_member_that_cannot_discard_leaves_copies_and_parity_right() {
+    for (level, members) in [(1, 2), (5, 4), (10, 4)] {
+        let (bed, _faulty) = with_faulty(members, 1, 24 * MIB);
+        bed.create("data", level, bed.drives(), &[]);
+        let server = bed.serve(bed.drives()).start();
+        server.wait_optimal(60);
+        let mut client = server.client("data");
+        fill(&mut client);
+        trim_and_write(&mut client);
+        assert_eq!(server.volume_state(0), "optimal");
+        eprintln!("{:#?}", server.events());
+        losing_a_member_changes_nothing(&server, &mut client, "0");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_spare_that_cannot_discard_leaves_copies_and_parity_right() {
+    for (level, members) in [(1, 2), (5, 3)] {
+        let (bed, _faulty) = with_faulty(members + 1, members, 24 * MIB);
+        bed.create("data", level, bed.first(members), &[]);
+        let server = bed.serve(bed.first(members)).start();
+        // Connected while all members can discard.
+        let mut client = server.client("data");
+        fill(&mut client);
+        server.order(&["fail", "1"]).ok();
+        let spare = bed.drive(members).display().to_string();
+        server.order(&["add-spare", &spare]).ok();
+        server.wait_event("job-ended", "rebuild finished", 60);
+        trim_and_write(&mut client);
+        server.order(&["scrub", "data", "--wait"]).ok();
+        losing_a_member_changes_nothing(&server, &mut client, "0");
+        server.stop();
+    }
+}
