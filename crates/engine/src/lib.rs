@@ -101,6 +101,7 @@ mod settle;
 mod setup;
 pub mod shard;
 mod single;
+mod standstill;
 mod states;
 pub mod stats;
 mod token;

@@ -73,6 +73,12 @@ pub const BAD_BLOCK_ENTRY_BYTES_MAX: u64 = 256 * 512;
 pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
 /// A failed member is given this long to give its I/O back; then nobody waits for it any more.
 pub const ABANDON_AFTER: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
+/// A shard that comes to look at its deadlines later than it asked to by this much has stood still, and with it
+/// what carries out its I/O. A decision: many times what a busy machine is late by, and little beside any deadline.
+pub const STANDSTILL_MIN: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
+/// Most turns after a standstill in which answers are collected before deadlines are judged: what one shard can
+/// have in flight comes in within these, [`REAP_MAX`] a turn.
+pub const COLLECTING_TURNS_MAX: u16 = 256;
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).
 pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// How often bits of a bitmap are cleared: a region's between one and two times this after the last write

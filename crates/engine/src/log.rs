@@ -140,6 +140,11 @@ impl SlotLog {
         }
     }
 
+    /// When the unit was written, to be corrected.
+    pub fn began(&mut self) -> &mut Nanos {
+        &mut self.since
+    }
+
     /// Items for which it has memory.
     pub fn room(&self) -> usize {
         self.waiting.capacity() + self.plans.capacity() + self.unit.entries.capacity()

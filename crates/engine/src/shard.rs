@@ -27,6 +27,7 @@ use crate::route::RequestState;
 use crate::scratch::Scratch;
 pub use crate::setup::{Options, Setup};
 use crate::single::Single;
+use crate::standstill::Sweeps;
 use crate::states::StepState;
 use crate::stats::Stats;
 pub use crate::turn::Shard;
@@ -140,11 +141,8 @@ pub struct Engine {
     pub(crate) stats: Stats,
     pub(crate) controller: Option<Controller>,
     pub(crate) claims: Arc<Claims>,
-    next_sweep: Nanos,
+    pub(crate) sweeps: Sweeps,
 }
-
-/// How often deadlines are looked at.
-const SWEEP_EVERY: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
 const CLAIM_RETRY: Nanos = Nanos(20_000);
@@ -221,7 +219,7 @@ impl Engine {
             stats: Stats::default(),
             controller: None,
             claims: setup.claims,
-            next_sweep: now.after(SWEEP_EVERY),
+            sweeps: Sweeps::new(now),
         };
         engine.adopt(view);
         engine.open_logs(setup.record.volumes.iter().map(|volume| volume.log));
@@ -269,13 +267,12 @@ impl Engine {
         true
     }
 
-    /// Lets time pass: deadlines, background rates, idle marks.
+    /// Lets time pass: deadlines, background rates, idle marks. `more_answers`: this turn brought inputs, so
+    /// that the next may bring more.
     #[inline]
-    pub fn tick(&mut self, now: Nanos) {
+    pub fn tick(&mut self, now: Nanos, more_answers: bool) {
         self.now = now;
-        if now >= self.next_sweep {
-            self.next_sweep = now.after(SWEEP_EVERY);
-            self.stats.sweeps += 1;
+        if self.sweeps.is_due(now) && self.may_judge(more_answers) {
             self.sweep();
         }
     }
@@ -292,7 +289,7 @@ impl Engine {
             || self.singles.used() > 0
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
-        let sweep = busy.then_some(self.next_sweep);
+        let sweep = busy.then_some(self.sweeps.next());
         let hold = self.held_bands.iter().map(|held| held.until).min();
         // Nobody tells when another shard gives up a claim.
         let claim = self
@@ -352,6 +349,7 @@ impl Engine {
 
     /// Deadlines, idle marks, progress reports.
     fn sweep(&mut self) {
+        self.stats.sweeps += 1;
         self.check_deadlines();
         self.end_late_inspection();
         self.report_idle();

@@ -67,6 +67,11 @@ impl Single {
         (self.outstanding >> copy & 1 == 1).then(|| Token::of_single(index, self.generation, copy))
     }
 
+    /// When it was started, to be corrected.
+    pub fn began(&mut self) -> &mut Nanos {
+        &mut self.started
+    }
+
     /// Forgets its commands; returns how many have not come back, and their generation.
     pub fn give_up(&mut self) -> (u16, u16) {
         let commands = core::mem::take(&mut self.outstanding).count_ones();

@@ -46,7 +46,7 @@ impl<W: World> Shard<W> {
         } else {
             self.handle_ahead(now);
         }
-        self.engine.tick(now);
+        self.engine.tick(now, busy);
         let did_something = self.drain() || busy;
         self.engine.stats.turns += u64::from(did_something);
         self.world.submit();

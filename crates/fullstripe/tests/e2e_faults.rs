@@ -16,5 +16,7 @@ mod hung;
 mod recorded;
 #[path = "e2e_faults/sectors.rs"]
 mod sectors;
+#[path = "e2e_faults/standstill.rs"]
+mod standstill;
 #[path = "e2e_faults/trims.rs"]
 mod trims;

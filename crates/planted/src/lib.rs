@@ -63,6 +63,8 @@ bugs! {
     FlushRetried,
     /// What a member says that it does not offer counts as done.
     NotSupportedIsDone,
+    /// Time in which the process stood still counts against the drives.
+    StandstillCounted,
     /// A hung member is not failed at its deadline.
     HungMemberKept,
     /// Memory that a hung member may still write to is not pinned.

@@ -219,6 +219,11 @@ impl Controller {
         }
     }
 
+    /// Since when drives have been waited for, to be corrected.
+    pub(crate) fn began(&mut self) -> Option<&mut Nanos> {
+        self.updater.began()
+    }
+
     pub(crate) fn message(&mut self, message: Message, now: Nanos) {
         self.now = now;
         self.moved = true;

@@ -136,6 +136,11 @@ impl Updater {
         None
     }
 
+    /// When the part that is under way was begun, to be corrected.
+    pub fn began(&mut self) -> Option<&mut Nanos> {
+        self.update.as_mut().map(|update| &mut update.since)
+    }
+
     /// Members whose part of the update has been under way for longer than `deadline`.
     pub fn overdue(&self, now: Nanos, deadline: Nanos) -> MemberSet {
         match &self.update {

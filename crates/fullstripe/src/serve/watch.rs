@@ -20,6 +20,9 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// operator asks.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
+/// A sleep that lasts longer than it should by this means that the whole process was stopped.
+const STOOD_STILL_AFTER: Duration = Duration::from_millis(500);
+
 /// What the watch has to say about a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
@@ -55,7 +58,12 @@ pub fn start(
             while !shared.has_quit() {
                 look(&shared, &mut watched, &noticed);
                 shared.say_problems();
+                let began = Instant::now();
                 std::thread::sleep(ASK_EVERY);
+                if began.elapsed() > ASK_EVERY + STOOD_STILL_AFTER {
+                    // The threads that ask stood still as well; what they wait for may be there already.
+                    std::thread::sleep(ASK_EVERY);
+                }
             }
         })?;
     Ok(())

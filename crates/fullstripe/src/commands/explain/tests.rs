@@ -115,7 +115,7 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
         now += 1_000_000;
         match answers.pop_front() {
             Some(input) => engine.handle(input, Nanos(now)),
-            None => engine.tick(Nanos(now)),
+            None => engine.tick(Nanos(now), false),
         }
         let mut outputs = Vec::new();
         while engine.poll(&mut outputs) {
