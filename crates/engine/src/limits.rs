@@ -79,6 +79,9 @@ pub const STANDSTILL_MIN: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 /// Most turns after a standstill in which answers are collected before deadlines are judged: what one shard can
 /// have in flight comes in within these, [`REAP_MAX`] a turn.
 pub const COLLECTING_TURNS_MAX: u16 = 256;
+/// How long after the first failure others are heard before any goes on record: a sweep of deadlines, which all
+/// shards make within 250 ms, and a little for their messages.
+pub const FAILURES_HEARD_FOR: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).
 pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// How often bits of a bitmap are cleared: a region's between one and two times this after the last write

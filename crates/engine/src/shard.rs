@@ -296,7 +296,11 @@ impl Engine {
             .ranges
             .waits_for_claims()
             .then(|| self.now.after(CLAIM_RETRY));
-        [job, sweep, hold, claim].into_iter().flatten().min()
+        let decision = self.controller.as_ref().and_then(Controller::next_decision);
+        [job, sweep, hold, claim, decision]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Moves on whatever waits for something that may have become available.

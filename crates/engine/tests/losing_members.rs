@@ -7,7 +7,7 @@ use engine::control::message::Command;
 use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
-use engine::limits::BAD_BLOCK_ENTRIES_MAX;
+use engine::limits::{BAD_BLOCK_ENTRIES_MAX, FAILURES_HEARD_FOR};
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
@@ -224,6 +224,11 @@ fn a_write_that_a_member_missed_waits_for_shards_that_still_read_from_it() {
     let buffer = array.allocate(4096);
     array.fill(buffer, &[2; 4096]);
     let tag = array.submit(0, Operation::Write, 0, 4096, buffer);
+    for _ in 0..500 {
+        array.turn_alone(0);
+    }
+    // Others have been heard.
+    array.shared.borrow_mut().now += FAILURES_HEARD_FOR.0;
     for _ in 0..500 {
         array.turn_alone(0);
     }

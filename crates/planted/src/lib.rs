@@ -65,6 +65,8 @@ bugs! {
     NotSupportedIsDone,
     /// Time in which the process stood still counts against the drives.
     StandstillCounted,
+    /// A failure goes on record before others are heard, although all members may have the same.
+    HostBlamesDrives,
     /// A hung member is not failed at its deadline.
     HungMemberKept,
     /// Memory that a hung member may still write to is not pinned.

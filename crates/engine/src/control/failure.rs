@@ -2,14 +2,33 @@
 //! survivor, and only when that is done and every shard has confirmed are writes acknowledged that it
 //! missed. If a survivor fails meanwhile, its own mark joins the next version and writes that it missed
 //! wait for that one.
+//!
+//! What goes on record is decided a moment later ([`FAILURES_HEARD_FOR`]), and nothing is written to the record
+//! meanwhile. If by then the same errno has come from so many members that a volume is lost, it is the
+//! host's and not the drives': a cable or a power supply that all hang on, a file system that is full or
+//! read-only, a kernel without memory. Then the volume answers errors and none of these failures goes on
+//! record, not even the first one, so that the volume starts whole when the host is well again.
 
 use super::message::Message;
 use super::record::{MemberSet, MemberState};
 use super::{Controller, Output, PendingFailure};
 use crate::event::Event;
+use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
-use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
 use planted::{Bug, planted};
+
+/// A member that is not used any more, and of which it is not decided what goes on record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undecided {
+    member: MemberId,
+    errno: i32,
+    since: Nanos,
+    /// By volume, as bits: it went on without the member.
+    survived: u32,
+    /// Whatever becomes of volumes: a spare, or a drive that has just been replaced.
+    in_any_case: bool,
+}
 
 impl Controller {
     pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
@@ -35,21 +54,57 @@ impl Controller {
         if let Some(next) = self.updater.lost(member, self.now) {
             self.persist(next);
         }
-        let mut on_record = replaced || known == Some(MemberState::Spare);
-        for at in 0..self.record.volumes.len() {
-            on_record |= self.volume_loses(at, member);
-        }
+        let survived = (0..self.record.volumes.len())
+            .filter(|&at| self.volume_loses(at, member, errno))
+            .fold(0, |volumes, at| volumes | 1 << at);
         self.end_jobs_of(member);
-        let epoch = self.view_changed();
-        if on_record {
-            self.mark_failed(member);
-            let version = self.changed();
-            self.failures.push(PendingFailure {
-                member,
-                version,
-                epoch,
-            });
+        self.view_changed();
+        self.undecided.push(Undecided {
+            member,
+            errno,
+            since: self.now,
+            survived,
+            in_any_case: replaced || known == Some(MemberState::Spare),
+        });
+        if errno == 0 || planted(Bug::HostBlamesDrives) {
+            // An operator has asked for it.
+            self.decide_failures();
         }
+    }
+
+    /// When it has to be decided what goes on record.
+    pub(crate) fn next_decision(&self) -> Option<Nanos> {
+        let first = self.undecided.first()?;
+        Some(first.since.after(FAILURES_HEARD_FOR))
+    }
+
+    /// Decides it if it is time.
+    pub(super) fn run_decisions(&mut self) {
+        if self.next_decision().is_some_and(|due| due <= self.now) {
+            self.decide_failures();
+        }
+    }
+
+    fn decide_failures(&mut self) {
+        for undecided in core::mem::take(&mut self.undecided) {
+            if self.goes_on_record(&undecided) {
+                self.mark_failed(undecided.member, undecided.survived);
+                let (version, epoch) = (self.changed(), self.view_changed());
+                self.failures.push(PendingFailure {
+                    member: undecided.member,
+                    version,
+                    epoch,
+                });
+            }
+        }
+    }
+
+    /// Whether a volume goes on without the member, or has been lost for another reason.
+    fn goes_on_record(&self, undecided: &Undecided) -> bool {
+        let is_the_hosts = |at: usize| self.marks[at].lost_by == Some(undecided.errno);
+        let mut survivors = (0..self.marks.len()).filter(|&at| undecided.survived >> at & 1 == 1);
+        undecided.in_any_case
+            || survivors.any(|at| !is_the_hosts(at) || planted(Bug::HostBlamesDrives))
     }
 
     /// A member whose new state is in the record already is not used any more. It is announced like a
@@ -69,7 +124,7 @@ impl Controller {
 
     /// Works out what the loss means to one volume; returns whether it has to be recorded because the
     /// volume goes on without the member.
-    fn volume_loses(&mut self, at: usize, member: MemberId) -> bool {
+    fn volume_loses(&mut self, at: usize, member: MemberId, errno: i32) -> bool {
         let volume = &self.record.volumes[at];
         let Some(slot) = volume.slot_of(member) else {
             return false;
@@ -88,22 +143,24 @@ impl Controller {
         // Recording this failure would make the loss permanent; without it the array can still be
         // started again when the drive comes back.
         self.marks[at].failed = true;
+        self.marks[at].lost_by = Some(errno);
         self.event(Event::VolumeFailed(VolumeId(at as u8)));
         false
     }
 
-    fn mark_failed(&mut self, member: MemberId) {
+    /// Puts a failure on record; `survived` are the volumes that went on without the member, as bits.
+    fn mark_failed(&mut self, member: MemberId, survived: u32) {
         if planted(Bug::FailureNotMarked) {
             return;
         }
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
-            let failed = self.marks[at].failed;
+            let survives = survived >> at & 1 == 1;
             let volume = &mut self.record.volumes[at];
             let Some(Slot(slot)) = volume.slot_of(member) else {
                 continue;
             };
-            if !failed {
+            if survives {
                 volume.slots[slot as usize].current = false;
             }
             let filling = matches!(

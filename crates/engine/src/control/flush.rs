@@ -45,7 +45,8 @@ impl Controller {
         }
         match purpose {
             FlushPurpose::Clean(volume) => {
-                if complete {
+                let is_whole = self.undecided.is_empty() && !self.marks[volume].failed;
+                if complete && is_whole {
                     self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
                 } else {
                     // A member was lost: the fence comes down, and cleaning begins anew later.

@@ -50,6 +50,8 @@ pub(crate) struct VolumeMarks {
     busy: u32,
     /// More members lost than the level survives.
     pub failed: bool,
+    /// The errno of the member whose loss was one too many; none for what was missing at the start.
+    pub lost_by: Option<i32>,
     /// Whether to give its empty slots to spares.
     pub filling: Filling,
 }
@@ -68,6 +70,7 @@ impl VolumeMarks {
             intent: false,
             busy: 0,
             failed,
+            lost_by: None,
             filling: Filling::AsConfigured,
         }
     }
@@ -123,6 +126,8 @@ impl Controller {
                 self.marks[at].intent = false;
                 self.marks[at].mark = Mark::Fencing(self.view_changed());
             }
+            // What a lost member has acknowledged may be gone: nothing can be said to be clean.
+            Mark::Fencing(_) | Mark::Drained if self.marks[at].failed => self.allow_writes(at),
             // A write met the fence. It may be a piece that another shard has sent on before it knew of the
             // fence, and that shard's draining waits for it.
             Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
@@ -175,7 +180,8 @@ impl Controller {
         );
         let quiet = marks.busy == 0 && !establishes;
         let stays_dirty = volume.then_resync || volume.read_only;
-        let may = !marks.failed && self.failures.is_empty() && !stays_dirty;
+        let is_heard = self.failures.is_empty() && self.undecided.is_empty();
+        let may = !marks.failed && is_heard && !stays_dirty;
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }
 }

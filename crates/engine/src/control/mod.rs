@@ -79,6 +79,8 @@ pub struct Controller {
     stale_view: bool,
     marks: Vec<VolumeMarks>,
     failures: Vec<PendingFailure>,
+    /// Failures of which it is not decided yet whether they go on record.
+    undecided: Vec<failure::Undecided>,
     /// Failed members that must not be used, recorded or not.
     failed: MemberSet,
     announced: MemberSet,
@@ -127,6 +129,7 @@ impl Controller {
             confirmed: vec![0; shards as usize],
             stale_view: false,
             failures: Vec::new(),
+            undecided: Vec::new(),
             failed,
             announced: failed,
             recording: recording::Recording::default(),
@@ -165,10 +168,10 @@ impl Controller {
         self.updater.snapshot()
     }
 
-    /// Whether the record as it stands is durable on all live members.
+    /// Whether the record as it stands is durable on all live members, and nothing is about to change it.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.updater.is_durable()
+        self.updater.is_durable() && self.undecided.is_empty()
     }
 
     /// Whether every shard works by the view as it stands.
@@ -297,6 +300,7 @@ impl Controller {
     /// Takes every step whose condition holds.
     #[inline]
     pub(crate) fn run(&mut self, now: Nanos) {
+        self.moved |= self.next_decision().is_some_and(|due| due <= now);
         while core::mem::take(&mut self.moved) {
             self.take_steps(now);
         }
@@ -305,6 +309,7 @@ impl Controller {
     fn take_steps(&mut self, now: Nanos) {
         self.now = now;
         self.run_switch();
+        self.run_decisions();
         self.run_failures();
         self.run_marks();
         self.run_jobs();
@@ -315,6 +320,10 @@ impl Controller {
         }
         if self.options.read_only || self.writes_nothing() {
             self.updater.skip();
+            return;
+        }
+        if !self.undecided.is_empty() {
+            // A record without the failed mark would outdate the member, and could say clean without it.
             return;
         }
         let mut switched = self.record_after_switch();
@@ -375,7 +384,8 @@ impl Controller {
                 marks.is_settled() || (stays_dirty && marks.is_at_rest())
             });
         let drained = self.is_followed() && self.flush.is_none();
-        let recorded = self.is_durable() || self.recorders().is_empty();
+        let is_written = self.updater.is_durable() || self.recorders().is_empty();
+        let recorded = is_written && self.undecided.is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
             self.event(Event::Stopped);

@@ -31,6 +31,8 @@ fn without_leave_to_take_spares_a_rebuild_is_ordered() {
         array.shared.borrow_mut().disks[3].gone = true;
         check(&mut array, 0, &one);
         check(&mut array, 1, &two);
+        // Until its failure is on record.
+        array.wait_ms(400);
         assert_eq!(array.command(order(0)), Err(Refused::NoSpare));
     }
 }

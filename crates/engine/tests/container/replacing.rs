@@ -222,6 +222,7 @@ fn a_replacement_that_fails_in_one_volume_is_given_up_in_both() {
         assert!(replaced(&array).iter().all(|(_, complete)| !complete));
         overwrite(&mut array, 0, &mut one, 0x77);
         assert_eq!(in_slot(&wanted(&array)), [Some(OLD); 2]);
+        array.wait_ms(400);
         let state = wanted(&array).members[4].state;
         let left = if vanishes {
             MemberState::Failed

@@ -1,0 +1,174 @@
+//! The same errno from as many members as a volume cannot miss is the host's: requests are errors, and
+//! nothing goes on record, so that the volume starts whole when the host is well again.
+
+mod memory;
+
+use engine::control::message::Command;
+use engine::control::record::MemberState;
+use engine::event::Event;
+use engine::layout::Level;
+use engine::plan::StepKind;
+use engine::request::{Failure, Operation};
+use engine::shard::Options;
+use engine::units::{MemberId, Nanos, VolumeId};
+use memory::{Array, geometry, record};
+
+const ENODEV: i32 = 19;
+const EROFS: i32 = 30;
+const ENOMEM: i32 = 12;
+const LEVELS: [(Level, u8); 3] = [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)];
+
+fn array(level: Level, members: u8, shards: u8, seed: u64) -> Array {
+    let shape = geometry(level, members, 16 << 10, 24);
+    let options = Options {
+        clean_after: Nanos(20 * Nanos::MILLISECOND.0),
+        ..Options::default()
+    };
+    Array::new(record(shape, 0, None), shards, seed, options)
+}
+
+/// Lets a member refuse everything.
+fn refuse(array: &Array, member: usize, errno: i32) {
+    array.shared.borrow_mut().disks[member].refusal = Some((|_: StepKind| true, errno, usize::MAX));
+}
+
+/// Members that some drive has on record as failed.
+fn on_record(array: &Array) -> Vec<u8> {
+    let shared = array.shared.borrow();
+    let records = shared.disks.iter().filter_map(|disk| disk.record.as_ref());
+    let mut failed: Vec<u8> = records
+        .flat_map(|record| (0u8..).zip(&record.members))
+        .filter(|(_, member)| member.state == MemberState::Failed)
+        .map(|(id, _)| id)
+        .collect();
+    failed.sort_unstable();
+    failed.dedup();
+    failed
+}
+
+/// Whether each volume could be started whole from the record of each drive.
+fn starts_whole(array: &Array) -> bool {
+    let shared = array.shared.borrow();
+    let mut records = shared.disks.iter().filter_map(|disk| disk.record.as_ref());
+    records.all(|record| {
+        let mut slots = record.volumes.iter().flat_map(|volume| &volume.slots);
+        slots.all(|slot| slot.current)
+    })
+}
+
+#[test]
+fn the_same_errno_from_all_members_leaves_no_trace_on_record() {
+    for (level, members) in LEVELS {
+        for shards in [1, 3] {
+            for errno in [ENODEV, EROFS, ENOMEM] {
+                let mut array = array(level, members, shards, 5);
+                array.write(0, 0, &[1; 65536]).expect("a write");
+                (0..usize::from(members)).for_each(|member| refuse(&array, member, errno));
+                let failed = array.write(0, 0, &[2; 65536]);
+                assert!(
+                    matches!(failed, Err(Failure::Unrecoverable { .. })),
+                    "{failed:?}"
+                );
+                array.wait_ms(1000);
+                assert!(array.read(0, 0, 4096).is_err());
+                assert_eq!(on_record(&array), [], "{level}, errno {errno}");
+                assert!(starts_whole(&array));
+                assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+                array.command(Command::Stop).expect("a stop");
+                array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+                assert_eq!(on_record(&array), []);
+                // Whether all that was in flight fits together nobody knows.
+                let shared = array.shared.borrow();
+                let records = shared.disks.iter().filter_map(|disk| disk.record.as_ref());
+                records.for_each(|record| assert!(record.volumes[0].dirty, "{level}"));
+            }
+        }
+    }
+}
+
+/// The second is heard of while nothing of the first is on record yet.
+#[test]
+fn members_that_fail_one_after_the_other_within_a_sweep_are_the_hosts() {
+    for (level, members) in LEVELS {
+        let mut array = array(level, members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        refuse(&array, 0, ENODEV);
+        let buffer = array.allocate(65536);
+        let tag = array.submit(0, Operation::Write, 0, 65536, buffer);
+        array.wait_ms(100);
+        assert_eq!(array.take_completion(tag), None, "nothing is on record");
+        refuse(&array, 1, ENODEV);
+        let _ = array.read(0, 0, 65536);
+        assert!(array.finish(tag).is_err(), "{level}: the volume is lost");
+        array.wait_ms(1000);
+        assert_eq!(on_record(&array), [], "{level}");
+    }
+}
+
+#[test]
+fn different_errnos_are_the_drives_and_the_first_is_on_record() {
+    // Of a mirror of two nobody would be left to put it on record.
+    for (level, members) in &LEVELS[1..] {
+        let mut array = array(*level, *members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        refuse(&array, 0, ENODEV);
+        refuse(&array, 1, EROFS);
+        array.read(0, 0, 65536).expect_err("both are lost");
+        array.wait_ms(1000);
+        let failed = on_record(&array);
+        assert!(failed.len() == 1 && failed[0] < 2, "{level}: {failed:?}");
+    }
+}
+
+#[test]
+fn a_failure_that_is_the_drives_own_is_on_record_before_what_it_missed_is_acknowledged() {
+    for (level, members) in LEVELS {
+        let mut array = array(level, members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        refuse(&array, 0, ENODEV);
+        array.write(0, 0, &[2; 65536]).expect("one is not missed");
+        assert_eq!(on_record(&array), [0], "{level}");
+        // Later, another one fails in the same way: that is too late to be the host's.
+        refuse(&array, 1, ENODEV);
+        let _ = array.read(0, 0, 65536);
+        array.wait_ms(1000);
+        assert_eq!(on_record(&array), [0], "{level}");
+    }
+}
+
+#[test]
+fn what_an_operator_asks_for_is_on_record_at_once() {
+    let mut array = array(Level::Raid1, 2, 1, 5);
+    array.write(0, 0, &[1; 4096]).expect("a write");
+    array
+        .command(Command::Fail(MemberId(1)))
+        .expect("it survives that");
+    let before = array.shared.borrow().now;
+    array.run_until(|array| on_record(array) == [1]);
+    let took_ns = array.shared.borrow().now - before;
+    assert!(took_ns < 100 * Nanos::MILLISECOND.0, "{took_ns}");
+}
+
+/// The flush before the clean mark is under way when a member is lost beyond redundancy.
+#[test]
+fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
+    let mut array = array(Level::Raid5, 4, 1, 5);
+    array
+        .command(Command::Fail(MemberId(0)))
+        .expect("it survives that");
+    array.write(0, 0, &[1; 65536]).expect("a write");
+    array.shared.borrow_mut().disks[2].hung = true;
+    array.wait_ms(1000);
+    refuse(&array, 1, ENODEV);
+    for at in (0..array.shape.size_bytes).step_by(16 << 10) {
+        let buffer = array.allocate(4096);
+        array.submit(0, Operation::Read, at, 4096, buffer);
+    }
+    array.wait_ms(100);
+    assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
+    array.shared.borrow_mut().disks[2].hung = false;
+    array.wait_ms(1000);
+    let shared = array.shared.borrow();
+    let survivor = shared.disks[3].record.as_ref().expect("a record");
+    assert!(survivor.volumes[0].dirty);
+}
