@@ -139,13 +139,15 @@ pub fn replay<M: Members>(
         slots,
         members,
         report: Report::default(),
+        wrote: false,
         area: vec![0; volume.log_bytes()],
     };
     for &slot in slots {
         work.log_of(slot)?;
     }
-    let report = work.report;
-    if report.entries_replayed > 0 {
+    let (report, wrote) = (work.report, work.wrote);
+    // Also for an entry of which only a part could be written: the log will be emptied all the same.
+    if wrote {
         for &slot in slots {
             members.flush(slot)?;
         }
@@ -158,6 +160,7 @@ struct Replay<'a, M> {
     slots: &'a [usize],
     members: &'a mut M,
     report: Report,
+    wrote: bool,
     area: Vec<u8>,
 }
 
@@ -249,6 +252,7 @@ impl<M: Members> Replay<'_, M> {
                 parity.copy_from_slice(&self.area[at..at + length_bytes]);
             }
             if self.add_changed(piece, sector, parity) {
+                self.wrote = true;
                 self.members.write(slot, sector, parity)?;
             } else {
                 self.report.blocks_unreadable += 1;

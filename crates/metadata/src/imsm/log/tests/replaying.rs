@@ -79,6 +79,38 @@ fn tear(
     torn
 }
 
+/// An entry of another writer, of which a part can be replayed and the rest was of a lost member. The log is made
+/// empty after the replay, so what was written has to be durable before.
+#[test]
+fn what_a_replay_has_written_is_flushed_although_no_entry_was_replayed_whole() {
+    let mut random = Random(7);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let volume = world.volume;
+    let parity_slot = volume.parity_slot(0);
+    // From sector 10 of the first chunk to sector 4 of the second: two pieces, one for each chunk.
+    let partial = vec![0x5A; 16 * 512];
+    let entry = Entry {
+        data_sector: 10,
+        partial_parity_bytes: 16 * 512,
+        data_bytes: 10 * 512,
+        parity_slot: parity_slot as u32,
+        checksum: crate::crc32c::crc32c(&partial),
+    };
+    world.put_unit(parity_slot, 0, 1, &[(entry, partial)]);
+    let without_first: Vec<usize> = world.slots().into_iter().filter(|&slot| slot > 0).collect();
+    let before = world.drives[parity_slot].clone();
+    let report = replay(&volume, &without_first, &mut world).unwrap();
+    assert_eq!(
+        (report.entries_replayed, report.entries_of_lost_members),
+        (0, 1)
+    );
+    assert!(
+        world.drives[parity_slot] != before,
+        "one piece has been written"
+    );
+    assert!(!world.unflushed.contains(&true), "{:?}", world.unflushed);
+}
+
 fn without_parity(world: &World) -> Vec<Vec<u8>> {
     let mut drives = world.drives.clone();
     for row in 0..world.rows() {

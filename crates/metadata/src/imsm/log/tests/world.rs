@@ -43,6 +43,8 @@ pub struct World {
     pub writes_left: usize,
     landing: Random,
     pub flushes: usize,
+    /// By slot: it has been written to since its last flush.
+    pub unflushed: Vec<bool>,
     /// A sector of a member that cannot be read.
     pub unreadable: Option<(usize, u64)>,
 }
@@ -80,12 +82,14 @@ impl Members for World {
                 self.drives[slot][from..from + some.len()].copy_from_slice(some);
             }
         }
+        self.unflushed[slot] = true;
         self.writes_left = self.writes_left.checked_sub(1).ok_or(Failed)?;
         Ok(())
     }
 
-    fn flush(&mut self, _: usize) -> Result<(), Failed> {
+    fn flush(&mut self, slot: usize) -> Result<(), Failed> {
         self.flushes += 1;
+        self.unflushed[slot] = false;
         Ok(())
     }
 }
@@ -123,6 +127,7 @@ impl World {
             writes_left: usize::MAX,
             landing: Random(random.below(1 << 31) | 1),
             flushes: 0,
+            unflushed: vec![false; volume.members],
             unreadable: None,
         };
         for drive in &mut world.drives {
