@@ -41,6 +41,8 @@ pub enum Event {
     VolumeFailed(VolumeId),
     /// A member's I/O has been outstanding for longer than the deadline.
     MemberOverdue(MemberId),
+    /// A member's cache does not outlast the loss of power any more: it is flushed from now on.
+    CacheTurnedVolatile(MemberId),
     /// A member has refused to discard: trims of its volumes change nothing from now on.
     DiscardRefused(MemberId),
     /// A spare took a slot.

@@ -3,7 +3,7 @@
 mod memory;
 
 use engine::control::bad_blocks::BadBlocks;
-use engine::control::message::Command;
+use engine::control::message::{Command, Message};
 use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
@@ -70,6 +70,24 @@ fn a_flush_that_a_failed_half_missed_is_done_by_the_other_half() {
     array.shared.borrow_mut().disks[0].flushes_fail = true;
     assert_eq!(flush(&mut array), Ok(()));
     assert!(array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
+}
+
+/// An operator switches the write cache of a drive on that had none.
+#[test]
+fn a_cache_that_turns_volatile_is_flushed_from_then_on() {
+    let mut record = record(geometry(Level::Raid1, 2, 64 << 10, 16), 0, None);
+    record.members[1].volatile_cache = false;
+    let mut array = Array::new(record, 2, 5, quick());
+    let unflushed = |array: &Array| !array.shared.borrow().disks[1].unflushed.is_empty();
+    array.write(0, 0, &[1; 4096]).unwrap();
+    assert_eq!(flush(&mut array), Ok(()));
+    assert!(unflushed(&array), "it needs no flush");
+    let turned = Message::CacheTurnedVolatile(MemberId(1));
+    array.shared.borrow_mut().mail[0].push_back(turned);
+    array.wait_ms(40);
+    assert!(array.has_event(|event| *event == Event::CacheTurnedVolatile(MemberId(1))));
+    assert_eq!(flush(&mut array), Ok(()));
+    assert!(!unflushed(&array));
 }
 
 /// The other members' flushes say nothing about what this one lost.

@@ -136,6 +136,13 @@ impl Drive {
         self.volatile_cache
     }
 
+    /// The same as the kernel has it now: somebody may have switched the drive's cache on.
+    #[must_use]
+    pub fn volatile_cache_now(&self) -> bool {
+        let device = self.block_device.as_ref();
+        device.map_or(self.volatile_cache, sysfs::Device::volatile_cache)
+    }
+
     /// What it is, for the meaning of its errors.
     #[must_use]
     pub fn kind(&self) -> MemberKind {

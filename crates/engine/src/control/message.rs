@@ -164,6 +164,9 @@ pub enum Message {
         /// The operating system's number.
         errno: i32,
     },
+    /// World to controller: a member's cache, which kept what it had acknowledged when the power went, does so no
+    /// more.
+    CacheTurnedVolatile(MemberId),
     /// World to controller: a member has refused to discard, and got zeros written in place of that.
     DiscardRefused(MemberId),
     /// Shard to controller: the view of this epoch is in use; what it forbids may still be under way.

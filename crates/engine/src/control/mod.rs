@@ -274,6 +274,7 @@ impl Controller {
                 }
             }
             wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
+            Message::CacheTurnedVolatile(member) => self.cache_turned_volatile(member),
             Message::DiscardRefused(member) => self.discard_refused(member),
             Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
             Message::Command { ticket, command } => {
@@ -471,6 +472,17 @@ impl Controller {
     fn discards(&self, at: usize) -> bool {
         let mut copies = self.copy_targets().iter();
         self.record.discards(at) && copies.all(|to| self.record.members[usize::from(to.0)].discards)
+    }
+
+    /// From now on a flush of the volume has to reach this drive as well.
+    fn cache_turned_volatile(&mut self, member: MemberId) {
+        let Some(drive) = self.record.members.get_mut(usize::from(member.0)) else {
+            return;
+        };
+        if !core::mem::replace(&mut drive.volatile_cache, true) {
+            self.event(Event::CacheTurnedVolatile(member));
+            self.view_changed();
+        }
     }
 
     /// A drive has refused to discard, and got zeros written in place of that.

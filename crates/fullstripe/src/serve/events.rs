@@ -69,6 +69,15 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             );
             told.member = Some(name);
         }
+        Event::CacheTurnedVolatile(member) => {
+            let name = names.member(member);
+            let text = format!(
+                "the write cache of {name} does not outlast the loss of power any more: it is flushed \
+                 from now on; what was flushed in the second before may be in it"
+            );
+            told.set("cache-turned-volatile", text, true);
+            told.member = Some(name);
+        }
         Event::DiscardRefused(member) => {
             let name = names.member(member);
             let text = format!(

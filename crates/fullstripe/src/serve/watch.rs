@@ -118,6 +118,11 @@ fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Resu
             && !shared.has_quit()
         {
             ask(&shared, member, &drive, &asking);
+            if !drive.volatile_cache() && drive.volatile_cache_now() {
+                // The controller takes it up once.
+                let message = Message::CacheTurnedVolatile(member);
+                shared.mail()[0].send(Mail::Engine(message));
+            }
             drop((shared, drive));
             std::thread::sleep(ASK_EVERY);
         }

@@ -244,3 +244,25 @@ fn without_redundancy_no_room_is_the_clients_error_and_no_more() {
     );
     server.stop();
 }
+
+/// Somebody switches the write cache of a drive on that had none when it was opened.
+#[test]
+fn a_cache_that_is_switched_on_is_told_of() {
+    if !is_root("a_cache_that_is_switched_on_is_told_of") {
+        return;
+    }
+    let mut bed = Bed::new(2, 48 * MIB);
+    let device = Loop::over(bed.drive(1), &["--direct-io=on"]);
+    bed.replace_drive(1, device.device().to_owned());
+    let name = device.device().file_name().expect("a device").to_owned();
+    let cache = PathBuf::from("/sys/block")
+        .join(name)
+        .join("queue/write_cache");
+    std::fs::write(&cache, "write through").expect("the kernel takes it");
+    bed.create("data", 1, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    assert_eq!(server.count_events("cache-turned-volatile"), 0);
+    std::fs::write(&cache, "write back").expect("the kernel takes it");
+    server.wait_event("cache-turned-volatile", "is flushed from now on", 20);
+    server.stop();
+}

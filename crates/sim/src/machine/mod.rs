@@ -355,6 +355,7 @@ fn name_of(message: &Message) -> &'static str {
         Message::Idle { idle: true, .. } => "idle",
         Message::Idle { idle: false, .. } => "busy",
         Message::MemberFailed { .. } => "member failed",
+        Message::CacheTurnedVolatile(_) => "cache turned volatile",
         Message::DiscardRefused(_) => "discard refused",
         Message::Inspect { .. } => "inspect",
         Message::Inspected { .. } => "inspected",
