@@ -18,6 +18,7 @@ use crate::drive::FileSize;
 use crate::mailbox::{Mail, MailSender};
 use crate::ring::Iovec;
 use engine::limits::STEP_SEGMENTS_MAX;
+use engine::plan::StepKind;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -158,6 +159,11 @@ fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
         let mut result = unsafe { call.carry_out(fd.as_fd(), &mut memory[..pieces]) };
         drop(owners);
         if result >= 0
+            && let Err(errno) = make_durable(call, fd)
+        {
+            result = -errno;
+        }
+        if result >= 0
             && let Err(errno) = size.check(fd)
         {
             result = -errno;
@@ -166,12 +172,27 @@ fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
     }
 }
 
+/// A write that has to be durable is flushed, whatever the kernel was told with it: on FUSE `RWF_DSYNC`
+/// becomes a flag of the request, which a file system need not look at, and the kernel sends no fsync
+/// after it (`crates/faultfs/tests/kernel.rs` shows that). Other file systems here are as far away.
+fn make_durable(call: Call, fd: &OwnedFd) -> Result<(), i32> {
+    if call.kind != (StepKind::Write { fua: true }) {
+        return Ok(());
+    }
+    let flush = Call {
+        kind: StepKind::Flush,
+        ..call
+    };
+    // SAFETY: a flush touches no memory.
+    let result = unsafe { flush.carry_out(fd.as_fd(), &mut []) };
+    if result < 0 { Err(-result) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arena::ArenaOptions;
     use crate::mailbox::Mailbox;
-    use engine::plan::StepKind;
     use std::time::{Duration, Instant};
 
     fn answers(mailbox: &mut Mailbox, count: usize) -> Vec<Moved> {
