@@ -1,6 +1,8 @@
 //! One file's bytes: what whoever reads it sees, what is durable, and what lies between.
 
 use repeatable::random::Stream;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 const SECTOR_BYTES: usize = 512;
 const BLOCK_BYTES: usize = 4096;
@@ -21,6 +23,21 @@ struct Change {
     content: Content,
     /// When it was answered.
     answered: Option<u64>,
+}
+
+impl Change {
+    /// Its parts outside of a place.
+    fn without(&self, place: &Range<usize>) -> Vec<Change> {
+        let (start, end) = (self.offset, self.offset + self.content.len());
+        let parts = [start..end.min(place.start), start.max(place.end)..end];
+        let part = |part: &Range<usize>| Change {
+            offset: part.start,
+            content: self.content.part(part.start - start, part.len()),
+            ..*self
+        };
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        parts.map(part).collect()
+    }
 }
 
 /// How much of what was not durable is lost.
@@ -119,11 +136,11 @@ impl Media {
 
     /// The change of this entry is answered.
     pub fn answered(&mut self, entry: usize, moment: u64) {
-        // The newest are last, and only those are not answered.
-        let found = self.unsynced.iter_mut().rev().find(|c| c.entry == entry);
-        if let Some(change) = found {
-            change.answered = Some(moment);
-        }
+        let of_entry = |change: &&mut Change| change.entry == entry;
+        self.unsynced
+            .iter_mut()
+            .filter(of_entry)
+            .for_each(|change| change.answered = Some(moment));
     }
 
     /// Makes durable, or loses for good, what had been answered before `moment`; returns the entries.
@@ -133,24 +150,34 @@ impl Media {
         })
     }
 
-    /// Makes the change of one entry durable.
-    pub fn sync_entry(&mut self, entry: usize) {
+    /// Makes the change of one entry durable; returns it, and those that it leaves nothing of.
+    pub fn sync_entry(&mut self, entry: usize) -> Vec<usize> {
+        let before: BTreeSet<usize> = self.unsynced.iter().map(|change| change.entry).collect();
         self.settle(false, |change| change.entry == entry);
+        let is_left = |entry: &usize| self.unsynced.iter().any(|change| change.entry == *entry);
+        before.into_iter().filter(|entry| !is_left(entry)).collect()
     }
 
     fn settle(&mut self, loses: bool, which: impl Fn(&Change) -> bool) -> Vec<usize> {
         let mut settled = Vec::new();
-        let durable = &mut self.durable;
-        self.unsynced.retain(|change| {
-            let is_covered = which(change);
-            if is_covered {
-                settled.push(change.entry);
-                if !loses {
-                    apply(durable, change.offset, &change.content);
-                }
+        let mut left: Vec<Change> = Vec::new();
+        for change in std::mem::take(&mut self.unsynced) {
+            if !which(&change) {
+                left.push(change);
+                continue;
             }
-            !is_covered
-        });
+            settled.push(change.entry);
+            if !loses {
+                apply(&mut self.durable, change.offset, &change.content);
+                // What came before in the same place is gone, and must not come back over this.
+                let place = change.offset..change.offset + change.content.len();
+                left = left
+                    .iter()
+                    .flat_map(|older| older.without(&place))
+                    .collect();
+            }
+        }
+        self.unsynced = left;
         settled
     }
 
@@ -213,6 +240,24 @@ mod tests {
             (media.read(512, 1), media.read(1024, 1)),
             (&[0][..], &[0][..])
         );
+    }
+
+    #[test]
+    fn an_older_write_does_not_come_back_over_one_that_was_durable_by_itself() {
+        let mut media = Media::new(8192);
+        media.change(0, 0, bytes(1, 4096));
+        media.change(1, 1024, bytes(2, 512));
+        media.answered(0, 1);
+        media.answered(1, 2);
+        assert_eq!(media.sync_entry(1), [1]);
+        let durable: Vec<u8> = (0..8).map(|at| media.durable(at * 512, 1)[0]).collect();
+        assert_eq!(durable, [0, 0, 2, 0, 0, 0, 0, 0]);
+        assert_eq!(media.sync(3, false), [0, 0]);
+        let durable: Vec<u8> = (0..8).map(|at| media.durable(at * 512, 1)[0]).collect();
+        assert_eq!(durable, [1, 1, 2, 1, 1, 1, 1, 1]);
+        media.change(2, 0, bytes(3, 512));
+        media.change(3, 0, bytes(4, 1024));
+        assert_eq!(media.sync_entry(3), [2, 3]);
     }
 
     #[test]

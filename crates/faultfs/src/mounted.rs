@@ -160,6 +160,16 @@ impl FaultFs {
             .to_vec()
     }
 
+    /// Reads what is there now, flushed or not.
+    #[must_use]
+    pub fn current(&self, file: usize, offset_bytes: u64, length_bytes: u64) -> Vec<u8> {
+        let state = self.shared.hold();
+        state.files[file]
+            .media
+            .read(offset_bytes, length_bytes)
+            .to_vec()
+    }
+
     /// Cuts the power: everything is answered EIO from now on.
     pub fn cut(&self) {
         self.shared.hold().cut();

@@ -233,8 +233,9 @@ impl State {
         } else if errno == 0 {
             self.files[file].media.answered(at, moment);
             if is_heeded {
-                self.files[file].media.sync_entry(at);
-                self.journal[at].durable = Some(moment);
+                for settled in self.files[file].media.sync_entry(at) {
+                    self.journal[settled].durable = Some(moment);
+                }
             }
         }
         waiting.answer(errno);
