@@ -1,10 +1,10 @@
 //! The rules one by one, without chance: each is shown by the journal of a server that nobody disturbs.
 
-use crate::common::nbd;
+use crate::common::{Bed, Loop, MIB, Mount, nbd, run, tool};
 use crate::judge::{Case, brief, generation_of};
 use crate::load::Kept;
 use crate::promise::{Promise, SECTOR_BYTES, at};
-use crate::rig::{Kind, Rig, Shape};
+use crate::rig::{DRIVE_BYTES, Kind, Rig, Shape};
 use faultfs::Operation;
 
 const LOOP: Kind = Kind::Loop(512);
@@ -162,4 +162,37 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
             .collect();
         assert!(generations.is_sorted(), "{all:#?}");
     }
+}
+
+/// Of two flushes through the page cache at the same time the kernel tells only one that a write-back was lost;
+/// `drives::flushes` tells both, and helpers are who asks it.
+#[test]
+fn files_that_go_through_the_page_cache_are_flushed_by_helpers() {
+    let bed = Bed::new(1, 64 * MIB);
+    let device = Loop::over(bed.drive(0), &["--sector-size", "4096"]);
+    run(tool("mkfs.ext4").arg("-q").arg(device.device()), 30).ok();
+    let path = device.device().display().to_string();
+    let mount = Mount::new(&[&path], &bed.path("mounted"));
+    let members: Vec<_> = ["d0", "d1"].map(|name| mount.place().join(name)).to_vec();
+    for member in &members {
+        let file = std::fs::File::create(member).expect("room for a file");
+        file.set_len(DRIVE_BYTES).expect("room for a file");
+    }
+    bed.create("data", 1, &members, &[]);
+    let server = bed.serve(&members).start();
+    // Sectors of 512 bytes, and direct I/O of 4096 at least.
+    assert!(
+        server.words().contains("the page cache is used"),
+        "{}",
+        server.words()
+    );
+    for member in server.at_start["members"].as_array().expect("members") {
+        assert_eq!(member["io_path"], "helpers", "{member}");
+    }
+    let mut client = server.client("data");
+    client.write(0, &[3; 4096]).expect("it is written");
+    client.flush().expect("it is flushed");
+    assert_eq!(client.read(0, 4096), Ok(vec![3; 4096]));
+    server.stop();
+    mount.end();
 }
