@@ -10,6 +10,7 @@ use crate::promise::Promise;
 use crate::rig::{DRIVE_BYTES, Shape};
 use faultfs::{Entry, Operation, journal::tag};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 /// What is judged: a journal, and the files that were members in sync from its beginning to its end.
 pub struct Case<'a> {
@@ -18,6 +19,8 @@ pub struct Case<'a> {
     pub members: &'a [usize],
     /// Whether each part of the volume lies on `members` as often as it should.
     pub is_whole: bool,
+    /// Whether the journal begins with drives that lack no shadow, so that each record has its own.
+    pub begins_at_rest: bool,
 }
 
 /// Bytes from the end of a drive at which the shadow of the record begins and ends.
@@ -115,12 +118,25 @@ impl Case<'_> {
         }
     }
 
+    /// Whether the last that came before a record to where it and its shadow lie was a shadow.
+    fn has_shadow(&self, record: &Entry, shadow: &Range<u64>) -> bool {
+        let is_either = |entry: &&Entry| {
+            entry.file == record.file
+                && entry.operation == Operation::Write
+                && entry.arrived < record.arrived
+                && (shadow.contains(&entry.offset_bytes) || generation_of(entry).is_some())
+        };
+        let last = self.journal.iter().rev().find(is_either);
+        last.is_some_and(|entry| shadow.contains(&entry.offset_bytes))
+    }
+
     fn records(&self) -> Result<(), String> {
         let shadow = DRIVE_BYTES - SHADOW[0]..DRIVE_BYTES - SHADOW[1];
         let mut updates: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
         for entry in self.journal {
-            // One that failed may have come or not; what counts is who came after those that did.
-            if !self.is_member(entry) || entry.operation != Operation::Write {
+            // What came when the power was gone came to nothing.
+            let is_write = entry.operation == Operation::Write && entry.errno == 0;
+            if !self.is_member(entry) || !is_write {
                 continue;
             }
             if let Some(generation) = generation_of(entry) {
@@ -137,6 +153,12 @@ impl Case<'_> {
                         "record {generation} came ({}) before its shadow was durable ({})",
                         brief(entry),
                         brief(other)
+                    ));
+                }
+                if self.begins_at_rest && !self.has_shadow(entry, &shadow) {
+                    let entry = brief(entry);
+                    return Err(format!(
+                        "record {generation} came without a shadow ({entry})"
                     ));
                 }
                 updates.entry(generation).or_default().push(entry);

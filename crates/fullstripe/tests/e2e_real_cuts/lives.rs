@@ -56,6 +56,9 @@ fn whatever_a_power_cut_leaves_is_what_was_promised() {
                     }
                     let mut shapes = shapes.lock().unwrap_or_else(PoisonError::into_inner);
                     *shapes.entry(kind).or_default() += CUTS;
+                    for mark in life.marks {
+                        *shapes.entry(mark.to_owned()).or_default() += 1;
+                    }
                 }
             });
         }
@@ -123,6 +126,8 @@ struct Life {
     seed: u64,
     /// What happened, for whoever reads of a failure.
     story: Vec<String>,
+    /// What cuts have met, for the summary.
+    marks: Vec<&'static str>,
     /// The journal before the last cut.
     before: Vec<Entry>,
     /// All members were in sync when it was last seen, and nothing has been done to them since.
@@ -139,6 +144,7 @@ impl Life {
             random,
             seed,
             story: Vec::new(),
+            marks: Vec::new(),
             before: Vec::new(),
             is_whole: true,
         }
@@ -232,10 +238,14 @@ impl Life {
                 self.random = random;
                 server.kill();
             }
-            Err(why) if self.rig.fs.is_cut() => after.story.push(format!("no start: {why}")),
+            Err(why) if self.rig.fs.is_cut() => {
+                after.marks.push("(before it served)");
+                after.story.push(format!("no start: {why}"));
+            }
             Err(why) => self.fail(&why),
         }
         self.story.append(&mut after.story);
+        self.marks.append(&mut after.marks);
         if let Some(sentence) = after.wrong {
             self.fail(&sentence);
         }
@@ -281,6 +291,7 @@ impl Life {
 #[derive(Default)]
 struct After {
     story: Vec<String>,
+    marks: Vec<&'static str>,
     wrong: Option<String>,
     /// Whether all members were in sync from its beginning to its end; unknown if it never began.
     is_whole: Option<bool>,
@@ -296,6 +307,7 @@ struct Session<'a> {
     members: Vec<usize>,
     is_whole: bool,
     story: Vec<String>,
+    marks: Vec<&'static str>,
 }
 
 impl<'a> Session<'a> {
@@ -319,13 +331,19 @@ impl<'a> Session<'a> {
             random,
             promise,
             story: Vec::new(),
+            marks: Vec::new(),
         }
     }
 
     fn run(mut self) -> After {
         let wrong = self.live().err();
+        if !self.is_whole {
+            self.marks
+                .push("(without a member, or while one was filled)");
+        }
         After {
             story: self.story,
+            marks: self.marks,
             wrong,
             is_whole: Some(self.is_whole),
         }
@@ -345,6 +363,7 @@ impl<'a> Session<'a> {
         self.promise
             .get_or_insert_with(|| Promise::new(size_bytes, grain, seed));
         if !self.compare(&mut client)? {
+            self.marks.push("(while it was read after a start)");
             return Ok(());
         }
         if self.random.chance(1, 6) && self.take_a_member_away() && !self.compare(&mut client)? {
@@ -442,8 +461,9 @@ impl<'a> Session<'a> {
         };
         let target = self.random.below(250);
         let happens = self.random.chance(1, 3);
+        let mut at_record = false;
         if self.random.chance(1, 2) {
-            let at_record = self.random.chance(1, 3);
+            at_record = self.random.chance(1, 3);
             let cut_at = CutAt {
                 operations: Vec::new(),
                 range: if at_record {
@@ -480,6 +500,10 @@ impl<'a> Session<'a> {
                 self.event();
             }
             waited = waited.and_then(|()| wait(target));
+            if at_record && rig.fs.is_cut() {
+                self.marks
+                    .push("(at a write of a record, or the flush of one)");
+            }
             // The power goes with requests under way, and the process is killed then or a moment later.
             if self.random.chance(1, 2) {
                 self.server.signal(rustix::process::Signal::KILL);
@@ -503,6 +527,8 @@ impl<'a> Session<'a> {
             journal: &journal,
             members: &self.members,
             is_whole: self.is_whole,
+            // A start may find shadows alone, and keeps them until records are there.
+            begins_at_rest: false,
         };
         let judged = case.judge(&promise, &kept);
         *self.promise = Some(promise);

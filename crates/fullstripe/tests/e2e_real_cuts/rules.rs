@@ -70,6 +70,7 @@ fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
                 journal: &journal,
                 members: &members,
                 is_whole: true,
+                begins_at_rest: true,
             };
             case.judge(&promise, &[kept])
                 .unwrap_or_else(|sentence| panic!("{:?}: {sentence}", rig.shape));
@@ -112,6 +113,7 @@ fn a_flush_makes_everything_durable_on_each_member_before_it_is_answered() {
                 journal: &journal,
                 members: &members,
                 is_whole: true,
+                begins_at_rest: true,
             };
             case.judge(&promise, &[kept])
                 .unwrap_or_else(|sentence| panic!("{:?}: {sentence}", rig.shape));
@@ -146,6 +148,7 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
             journal: &journal,
             members: &members,
             is_whole: false,
+            begins_at_rest: true,
         };
         let promise = Promise::new(0, 512, 0);
         case.judge(&promise, &[])
