@@ -1,10 +1,10 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-cuts torture fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-cuts test-real-cuts torture fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the build, the demo and the tests need and this machine lacks
 	@scripts/setup.sh test
@@ -35,6 +35,9 @@ torture: build ## rounds of real clients against real faults, ROUNDS of them (10
 
 test-cuts: build ## the power goes at every instant of small operations; every state that leaves (ARGS=--quick: fewer)
 	@scripts/cuts.sh $(ARGS)
+
+test-real-cuts: ## the real program on drives that lose what was not synced, COUNT power cuts (300); SEED repeats lives
+	@scripts/real_cuts.sh $(or $(COUNT),300) $(SEED)
 
 test-planted: ## bugs planted one by one: somebody has to find each (ARGS=--quick asks who did before)
 	@scripts/planted.sh $(ARGS)

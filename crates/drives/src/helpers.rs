@@ -15,11 +15,13 @@
 use crate::arena::Arena;
 use crate::calls::Call;
 use crate::drive::FileSize;
+use crate::flushes::Flushes;
 use crate::mailbox::{Mail, MailSender};
 use crate::ring::Iovec;
 use engine::limits::STEP_SEGMENTS_MAX;
+use engine::plan::StepKind;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Threads of one member: enough I/O at a time to hide a network's latency, few enough to be had for
@@ -66,6 +68,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Helpers {
     queue: Arc<Queue>,
+    flushes: Arc<Flushes>,
 }
 
 impl Helpers {
@@ -83,13 +86,20 @@ impl Helpers {
             changed: Condvar::new(),
         });
         // Dropped on failure, which ends those that have been started.
-        let helpers = Helpers { queue };
+        let flushes = Arc::default();
+        let helpers = Helpers { queue, flushes };
         for _ in 0..HELPERS {
             let (queue, fd) = (helpers.queue.clone(), fd.clone());
+            let flushes = helpers.flushes.clone();
             let thread = std::thread::Builder::new().name("member-io".to_owned());
-            thread.spawn(move || serve(&queue, &fd, size))?;
+            thread.spawn(move || serve(&queue, &flushes, &fd, size))?;
         }
         Ok(helpers)
+    }
+
+    /// Flushes the file on the caller's thread, together with those of the helpers; `Err` has an errno.
+    pub fn flush(&self, fd: BorrowedFd<'_>) -> Result<(), i32> {
+        flush(&self.flushes, fd)
     }
 
     /// Adds a job; it is answered by [`Mail::Moved`].
@@ -141,7 +151,7 @@ impl Queue {
     }
 }
 
-fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
+fn serve(queue: &Queue, flushes: &Flushes, fd: &OwnedFd, size: FileSize) {
     // As for data threads: the kernel must not wait for this thread's I/O to get memory for it.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     while let Some(job) = queue.take() {
@@ -153,10 +163,19 @@ fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
             reply,
             index,
         } = job;
-        // SAFETY: whoever added the job vouched for its memory until the answer, and keeps us from
-        // losing it by `owners`.
-        let mut result = unsafe { call.carry_out(fd.as_fd(), &mut memory[..pieces]) };
+        let mut result = 0;
+        if call.kind != StepKind::Flush {
+            // SAFETY: whoever added the job vouched for its memory until the answer, and keeps us from
+            // losing it by `owners`.
+            result = unsafe { call.carry_out(fd.as_fd(), &mut memory[..pieces]) };
+        }
         drop(owners);
+        if result >= 0
+            && has_to_flush(call.kind)
+            && let Err(errno) = flush(flushes, fd.as_fd())
+        {
+            result = -errno;
+        }
         if result >= 0
             && let Err(errno) = size.check(fd)
         {
@@ -166,12 +185,31 @@ fn serve(queue: &Queue, fd: &OwnedFd, size: FileSize) {
     }
 }
 
+/// A write that has to be durable is flushed, whatever the kernel was told with it: on FUSE `RWF_DSYNC`
+/// becomes a flag of the request, which a file system need not look at, and the kernel sends no fsync
+/// after it (`crates/faultfs/tests/kernel.rs` shows that). Other file systems here are as far away.
+fn has_to_flush(kind: StepKind) -> bool {
+    kind == StepKind::Flush || kind == (StepKind::Write { fua: true })
+}
+
+fn flush(flushes: &Flushes, fd: BorrowedFd<'_>) -> Result<(), i32> {
+    let call = Call {
+        kind: StepKind::Flush,
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+    flushes.flush(|| {
+        // SAFETY: a flush touches no memory.
+        let result = unsafe { call.carry_out(fd, &mut []) };
+        if result < 0 { Err(-result) } else { Ok(()) }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arena::ArenaOptions;
     use crate::mailbox::Mailbox;
-    use engine::plan::StepKind;
     use std::time::{Duration, Instant};
 
     fn answers(mailbox: &mut Mailbox, count: usize) -> Vec<Moved> {

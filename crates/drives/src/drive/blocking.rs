@@ -126,7 +126,12 @@ impl Drive {
     /// [`DriveError`]; after one the content of unflushed writes is unknown.
     pub fn flush(&self) -> Result<(), DriveError> {
         let Some(fd) = self.fd() else { return Ok(()) };
-        rustix::fs::fdatasync(fd).map_err(|errno| self.failure("flush", 0, 0, errno.raw_os_error()))
+        let flushed = match self.helpers() {
+            // The kernel may tell an error to one of us only.
+            Some(helpers) => helpers.flush(fd),
+            None => rustix::fs::fdatasync(fd).map_err(Errno::raw_os_error),
+        };
+        flushed.map_err(|errno| self.failure("flush", 0, 0, errno))
     }
 
     fn check(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), i32> {

@@ -13,7 +13,8 @@
 //!   hangs the data thread while it submits (FUSE claims not to block, and then does). Handed to the
 //!   kernel's own threads (`IOSQE_ASYNC`) every I/O in flight takes one, 2000 hung reads 2000 of them,
 //!   and keeps its payload memory for as long as it hangs. With helpers a few calls hang; what waits
-//!   behind them is withdrawn at the deadline.
+//!   behind them is withdrawn at the deadline. A local file that has to be used through the page cache
+//!   has them too, because of its flushes ([`crate::flushes`]).
 //!
 //! A file system that is not listed is taken for a local one.
 

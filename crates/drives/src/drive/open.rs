@@ -11,7 +11,7 @@ use crate::pace::Pace;
 use crate::pace::modelled::Modelled;
 use crate::pace::throttle::Throttle;
 use crate::spec::{MemberSpec, Target};
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -285,6 +285,11 @@ impl Drive {
             .cast_unsigned();
         let (io_path, file_system) =
             io_path(&fd).map_err(|errno| system(&name, "ask for the file system of", errno))?;
+        let io_path = match io_path {
+            // Of flushes through the page cache at once the kernel tells only one that data were lost.
+            IoPath::Ring if !direct => IoPath::Helpers,
+            other => other,
+        };
         let fd = Arc::new(fd);
         let mut drive = Drive {
             serial: serial_from(&file_name(path)),
@@ -332,10 +337,11 @@ impl Drive {
             ));
         }
         if let (IoPath::Helpers, Some(size)) = (self.io_path, self.file_size) {
-            let kind = file_system.unwrap_or("another machine");
-            self.notes.push(format!(
-                "{name}: it is on {kind}, which may stop answering; threads of its own do its I/O"
-            ));
+            self.notes.extend(file_system.map(|kind| {
+                format!(
+                    "{name}: it is on {kind}, which may stop answering; threads of its own do its I/O"
+                )
+            }));
             let helpers = Helpers::start(fd, size).map_err(|error| OpenError::System {
                 name: name.clone(),
                 what: "start threads for",
@@ -356,8 +362,16 @@ fn file_name(path: &Path) -> String {
 }
 
 /// Opening with `O_DIRECT` succeeds on file systems that then refuse the I/O, or allow it in larger
-/// blocks than the sector only: one read tells.
+/// blocks than the sector only: newer kernels say so, and one read tells, but for a hole, which is read
+/// without the drive.
 fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
+    let asked = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    if let Ok(found) = asked
+        && found.stx_mask & StatxFlags::DIOALIGN.bits() != 0
+        && found.stx_dio_offset_align > sector_bytes
+    {
+        return false;
+    }
     let mut sector = Aligned::new(sector_bytes as usize);
     let read = rustix::io::pread(fd, sector.as_mut_slice(), u64::from(sector_bytes));
     read != Err(Errno::INVAL)

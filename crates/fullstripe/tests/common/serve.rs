@@ -57,6 +57,11 @@ impl<'a> Starting<'a> {
     /// Starts it and waits until it serves.
     #[track_caller]
     pub fn start(self) -> Server<'a> {
+        self.try_start().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// The same; it may end before it serves. The sentence says what it said then.
+    pub fn try_start(self) -> Result<Server<'a>, String> {
         let Starting {
             bed,
             mut command,
@@ -80,23 +85,22 @@ impl<'a> Starting<'a> {
             process.child().stderr.take().expect("it is piped"),
             Heard::add_words,
         );
-        let at_start = heard.wait(READY_WITHIN, |state| state.ready.clone());
-        let at_start = at_start.unwrap_or_else(|| {
-            panic!(
+        let Some(at_start) = heard.wait(READY_WITHIN, |state| state.ready.clone()) else {
+            return Err(format!(
                 "it does not start to serve (it runs: {}, after {:?}): {}",
                 process.runs(),
                 since.elapsed(),
                 heard.words()
-            )
-        });
-        Server {
+            ));
+        };
+        Ok(Server {
             bed,
             process,
             heard,
             nbd,
             socket,
             at_start,
-        }
+        })
     }
 
     /// Starts it and expects a refusal that contains `words`.

@@ -1,0 +1,554 @@
+//! Lives of arrays, drawn from seeds: each is made, used, degraded, rebuilt, and its power is cut again and again.
+//!
+//! A life's draws follow from its seed. What the machine does with them (which request is under way when the
+//! power goes) does not, so a seed that failed repeats the kind of life, often enough to meet the same again.
+
+use crate::common::{Client, Server, nbd};
+use crate::judge::{Case, brief};
+use crate::load::{Compared, Load, compare};
+use crate::promise::Promise;
+use crate::rig::{DRIVE_BYTES, KEPT_BYTES, Kind, Rig, Shape};
+use faultfs::{CutAt, Entry, Fault, Loss, Operation};
+use repeatable::random::Stream;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Cuts in one life.
+const CUTS: u64 = 12;
+/// A life that stands still is a failure.
+const WITHIN: Duration = Duration::from_secs(30);
+const EIO: i32 = 5;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else {
+        return otherwise;
+    };
+    let parsed = text.parse();
+    parsed.unwrap_or_else(|_| panic!("{name} is '{text}': a number is wanted"))
+}
+
+/// `REAL_CUTS_COUNT` cuts (40), of lives from the seed `REAL_CUTS_SEED` (1) on, two at a time.
+#[test]
+fn whatever_a_power_cut_leaves_is_what_was_promised() {
+    let (count, first) = (number("REAL_CUTS_COUNT", 40), number("REAL_CUTS_SEED", 1));
+    let (next, done) = (AtomicU64::new(first), AtomicU64::new(0));
+    let shapes: Mutex<BTreeMap<String, u64>> = Mutex::default();
+    let since = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while done.load(Ordering::Relaxed) < count {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let told = Told { seed, done: &done };
+                    let mut life = Life::new(seed);
+                    for _ in 0..CUTS {
+                        life.round();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                    life.end();
+                    let kind = life.name();
+                    drop(told);
+                    if std::env::var_os("REAL_CUTS_STORY").is_some() {
+                        println!("life {seed}, {kind}:\n  {}", life.story.join("\n  "));
+                    }
+                    let mut shapes = shapes.lock().unwrap_or_else(PoisonError::into_inner);
+                    *shapes.entry(kind).or_default() += CUTS;
+                    for mark in life.marks {
+                        *shapes.entry(mark.to_owned()).or_default() += 1;
+                    }
+                }
+            });
+        }
+    });
+    println!(
+        "{} cuts of lives {first} to {} in {:.0} s:",
+        done.load(Ordering::Relaxed),
+        next.load(Ordering::Relaxed) - 1,
+        since.elapsed().as_secs_f64()
+    );
+    let shapes = shapes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (kind, cuts) in shapes {
+        println!("  {cuts:5} {kind}");
+    }
+}
+
+/// Says how to repeat a life that fails, after how many cuts.
+struct Told<'a> {
+    seed: u64,
+    done: &'a AtomicU64,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let done = self.done.load(Ordering::Relaxed);
+            let seed = self.seed;
+            self.done.store(u64::MAX / 2, Ordering::Relaxed);
+            eprintln!(
+                "life {seed} failed, after {done} cuts of all lives; such lives again: \
+                 make test-real-cuts SEED={seed} COUNT={CUTS}"
+            );
+        }
+    }
+}
+
+fn draw_shape(seed: u64, random: &mut Stream) -> Shape {
+    let all = [
+        (1, "off"),
+        (5, "log"),
+        (10, "bitmap"),
+        (5, "bitmap"),
+        (1, "bitmap"),
+        (5, "log"),
+        (10, "off"),
+        (5, "off"),
+    ];
+    let (level, write_hole) = all[(seed % all.len() as u64) as usize];
+    // The format has no bitmap on drives with larger sectors.
+    let larger = if write_hole == "bitmap" { 512 } else { 4096 };
+    Shape {
+        level,
+        write_hole,
+        kind: random.pick(&[Kind::File, Kind::File, Kind::Loop(512), Kind::Loop(larger)]),
+        shards: random.between(1, 2) as u32,
+        heeds_dsync: random.chance(1, 4),
+        held: random.pick(&[(0, 1), (1, 8), (1, 2)]),
+    }
+}
+
+struct Life {
+    rig: Rig,
+    promise: Option<Promise>,
+    random: Stream,
+    seed: u64,
+    /// What happened, for whoever reads of a failure.
+    story: Vec<String>,
+    /// What cuts have met, for the summary.
+    marks: Vec<&'static str>,
+    /// The journal before the last cut.
+    before: Vec<Entry>,
+    /// All members were in sync when it was last seen, and nothing has been done to them since.
+    is_whole: bool,
+}
+
+impl Life {
+    fn new(seed: u64) -> Life {
+        let mut random = Stream::new(seed, "life", 0);
+        let shape = draw_shape(seed, &mut random);
+        Life {
+            rig: Rig::new(shape, 1, seed),
+            promise: None,
+            random,
+            seed,
+            story: Vec::new(),
+            marks: Vec::new(),
+            before: Vec::new(),
+            is_whole: true,
+        }
+    }
+
+    fn name(&self) -> String {
+        let Shape {
+            level,
+            write_hole,
+            kind,
+            ..
+        } = &self.rig.shape;
+        format!("RAID {level} with {write_hole} on {kind:?}")
+    }
+
+    fn tell(&mut self, sentence: String) {
+        self.story.push(sentence);
+    }
+
+    #[track_caller]
+    fn fail(&self, sentence: &str) -> ! {
+        let sector = self
+            .promise
+            .as_ref()
+            .and_then(|promise| promise.wrong_sector);
+        let places = sector.map_or_else(Vec::new, |sector| self.whereabouts(sector));
+        panic!(
+            "life {} ({:?}): {sentence}\n  {}\nBefore that:\n  {}",
+            self.seed,
+            self.rig.shape,
+            places.join("\n  "),
+            self.story.join("\n  ")
+        );
+    }
+
+    /// Where members have versions of a sector, and what was asked of those places before the last cut.
+    fn whereabouts(&self, sector: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut places = Vec::new();
+        for drive in 0..self.rig.drives().len() {
+            let bytes = self.rig.fs.current(drive, 0, DRIVE_BYTES);
+            for (at, bytes) in bytes.chunks_exact(512).enumerate() {
+                let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4"));
+                if word(0) == sector as u32 && word(4) == 0 && word(8) > 0 {
+                    lines.push(format!("d{drive} has version {} at {}", word(8), at * 512));
+                    places.push(at as u64 * 512);
+                }
+            }
+        }
+        let now = self.rig.fs.journal();
+        let before = self.before.iter().map(|entry| ("before", entry));
+        for (when, entry) in before.chain(now.iter().map(|entry| ("since", entry))) {
+            let is_there = |place: &u64| (entry.offset_bytes..entry.end_bytes()).contains(place);
+            if places.iter().any(is_there) {
+                let version = |place: &u64| {
+                    let at = (place.checked_sub(entry.offset_bytes)? / 512) as usize;
+                    let tag = entry.tags.get(at)?;
+                    let promise = self.promise.as_ref()?;
+                    promise.version_with_tag(sector, *tag)
+                };
+                let version = places.iter().find_map(version);
+                lines.push(format!("{when}: version {version:?} by {}", brief(entry)));
+            }
+        }
+        lines
+    }
+
+    /// One start, what happens then, and the cut.
+    fn round(&mut self) {
+        let is_early = self.promise.is_some() && self.random.chance(1, 4);
+        if is_early {
+            let cut_at = CutAt {
+                operations: Vec::new(),
+                range: 0..u64::MAX,
+                skip: self.random.below(40),
+                is_carried_out: self.random.chance(1, 2),
+            };
+            self.tell(format!("start, to be cut off: {cut_at:?}"));
+            self.rig.fs.cut_at(cut_at);
+        } else {
+            self.tell("start".to_owned());
+        }
+        let mut may_spoil = !self.is_whole;
+        // What is judged and what is done need the rig by turns: the server borrows from it.
+        let mut after = After::default();
+        match self.rig.try_serve(&self.rig.drives()) {
+            Ok(server) => {
+                let mut random = self.random.clone();
+                random.draw();
+                after = Session::new(&self.rig, &server, &mut random, &mut self.promise).run();
+                self.random = random;
+                server.kill();
+            }
+            Err(why) if self.rig.fs.is_cut() => {
+                after.marks.push("(before it served)");
+                after.story.push(format!("no start: {why}"));
+            }
+            Err(why) => self.fail(&why),
+        }
+        self.story.append(&mut after.story);
+        self.marks.append(&mut after.marks);
+        if let Some(sentence) = after.wrong {
+            self.fail(&sentence);
+        }
+        if let Some(is_whole) = after.is_whole {
+            self.is_whole = is_whole;
+            may_spoil |= !is_whole;
+        }
+        let may_spoil = may_spoil && self.rig.shape.level == 5;
+        if let Some(promise) = &mut self.promise {
+            promise.cut(may_spoil);
+        }
+        self.lose();
+    }
+
+    fn lose(&mut self) {
+        let mut losses: Vec<Loss> = (0..self.rig.drives().len())
+            .map(|_| self.random.pick(&Loss::ALL))
+            .collect();
+        if self.random.chance(1, 4) {
+            let first = losses[0];
+            losses.fill(first);
+        }
+        self.tell(format!("power cut, lost is: {losses:?}"));
+        self.before = self.rig.fs.journal();
+        self.rig.lose(&losses, &mut self.random);
+    }
+
+    /// It is stopped in order once, and started again.
+    fn end(&mut self) {
+        for _ in 0..2 {
+            let server = self.rig.serve(&self.rig.drives());
+            let promise = self.promise.as_mut().expect("it was served before");
+            let compared = compare(&self.rig.fs, &mut server.client("data"), promise);
+            if let Compared::Wrong(sentence) = compared {
+                self.fail(&sentence);
+            }
+            server.stop();
+        }
+    }
+}
+
+/// What came of a session.
+#[derive(Default)]
+struct After {
+    story: Vec<String>,
+    marks: Vec<&'static str>,
+    wrong: Option<String>,
+    /// Whether all members were in sync from its beginning to its end; unknown if it never began.
+    is_whole: Option<bool>,
+}
+
+/// A server that runs, until the cut.
+struct Session<'a> {
+    rig: &'a Rig,
+    server: &'a Server<'a>,
+    random: &'a mut Stream,
+    promise: &'a mut Option<Promise>,
+    /// Members that were in sync at the start, and to which nothing happened.
+    members: Vec<usize>,
+    is_whole: bool,
+    story: Vec<String>,
+    marks: Vec<&'static str>,
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        rig: &'a Rig,
+        server: &'a Server<'a>,
+        random: &'a mut Stream,
+        promise: &'a mut Option<Promise>,
+    ) -> Session<'a> {
+        let status = &server.at_start;
+        let slots = status["volumes"][0]["slots"].as_array().expect("slots");
+        let in_sync = slots.iter().filter(|slot| slot["state"] == "in sync");
+        let members: Vec<usize> = in_sync
+            .filter_map(|slot| drive_of(rig, status, slot))
+            .collect();
+        Session {
+            is_whole: members.len() == rig.shape.members(),
+            members,
+            rig,
+            server,
+            random,
+            promise,
+            story: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> After {
+        let wrong = self.live().err();
+        if !self.is_whole {
+            self.marks
+                .push("(without a member, or while one was filled)");
+        }
+        After {
+            story: self.story,
+            marks: self.marks,
+            wrong,
+            is_whole: Some(self.is_whole),
+        }
+    }
+
+    /// A connection; None when the power has gone.
+    fn client(&self) -> Option<Client> {
+        Client::connect(self.server.nbd_socket(), "data").ok()
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        let Some(mut client) = self.client() else {
+            return self.unless_cut("no connection");
+        };
+        let (size_bytes, grain) = (client.size_bytes, self.rig.shape.sector_bytes());
+        let seed = self.random.draw();
+        self.promise
+            .get_or_insert_with(|| Promise::new(size_bytes, grain, seed));
+        if !self.compare(&mut client)? {
+            self.marks.push("(while it was read after a start)");
+            return Ok(());
+        }
+        if self.random.chance(1, 6) && self.take_a_member_away() && !self.compare(&mut client)? {
+            return Ok(());
+        }
+        if self.random.chance(1, 4) {
+            self.flush(&mut client);
+        }
+        self.load(client)
+    }
+
+    fn unless_cut(&self, sentence: &str) -> Result<(), String> {
+        if self.rig.fs.is_cut() {
+            Ok(())
+        } else {
+            Err(format!("{sentence}; {}", self.server.words()))
+        }
+    }
+
+    /// Compares everything; false when the power goes meanwhile.
+    fn compare(&mut self, client: &mut Client) -> Result<bool, String> {
+        let promise = self.promise.as_mut().expect("it was made");
+        match compare(&self.rig.fs, client, promise) {
+            Compared::Right => Ok(true),
+            Compared::CutOff => Ok(false),
+            Compared::Wrong(sentence) => Err(format!(
+                "{sentence}\n{}\n{}",
+                self.server.words(),
+                self.server.events().join("\n")
+            )),
+        }
+    }
+
+    fn flush(&mut self, client: &mut Client) {
+        let promise = self.promise.as_mut().expect("it was made");
+        let request = promise.begin_this((nbd::FLUSH, 0), 0, 0);
+        let asked = client.submit((nbd::FLUSH, 0), 0, 0, &[]);
+        match asked.and_then(|_| client.receive()) {
+            Ok(reply) if reply.error == 0 => promise.succeeded(&request),
+            _ => promise.failed(&request),
+        }
+    }
+
+    /// Fails a member, if the array is whole and bears it; says whether it did.
+    fn take_a_member_away(&mut self) -> bool {
+        let shape = &self.rig.shape;
+        if !self.is_whole || (shape.level == 5 && shape.write_hole != "log") {
+            return false;
+        }
+        let at = self.random.below(self.members.len() as u64) as usize;
+        let member = self.members.remove(at);
+        self.is_whole = false;
+        let how = self.random.below(4);
+        self.story
+            .push(format!("member d{member} fails in way {how}"));
+        match how {
+            0 => self
+                .rig
+                .fs
+                .inject(Fault::always(member, Operation::Write, EIO)),
+            1 => self.rig.fs.inject(Fault {
+                loses: true,
+                ..Fault::once(member, Operation::Sync, EIO)
+            }),
+            _ => {
+                // Its name is that of the slot; what the order says does not matter, the power may be gone.
+                let name = self.rig.drive(member).display().to_string();
+                self.server.order(&["fail", &name]);
+            }
+        }
+        true
+    }
+
+    /// Something that happens to members, while clients are busy.
+    fn event(&mut self) {
+        if self.take_a_member_away() {
+            return;
+        }
+        let is_out = |drive: &usize| !self.members.contains(drive);
+        let out: Vec<usize> = (0..self.rig.drives().len()).filter(is_out).collect();
+        let shape = &self.rig.shape;
+        if out.len() < 2 || (shape.level == 5 && shape.write_hole != "log") {
+            return;
+        }
+        let drive = self.random.pick(&out);
+        self.story.push(format!("d{drive} is given as a spare"));
+        let path = self.rig.drive(drive).display().to_string();
+        self.server.order(&["add-spare", "--force", &path]);
+    }
+
+    fn load(&mut self, client: Client) -> Result<(), String> {
+        let clients: Vec<Client> = match self.random.chance(1, 2) {
+            true => std::iter::once(client).chain(self.client()).collect(),
+            false => vec![client],
+        };
+        let target = self.random.below(250);
+        let happens = self.random.chance(1, 3);
+        let mut at_record = false;
+        if self.random.chance(1, 2) {
+            at_record = self.random.chance(1, 3);
+            let cut_at = CutAt {
+                operations: Vec::new(),
+                range: if at_record {
+                    DRIVE_BYTES - KEPT_BYTES..DRIVE_BYTES
+                } else {
+                    0..u64::MAX
+                },
+                skip: self.random.below(if at_record { 30 } else { 300 }),
+                is_carried_out: self.random.chance(1, 2),
+            };
+            self.story.push(format!("to be cut off: {cut_at:?}"));
+            self.rig.fs.cut_at(cut_at);
+        }
+        let rig = self.rig;
+        let mut promise = self.promise.take().expect("it was made");
+        let load = Load::new(&rig.fs, &mut promise);
+        let waited = std::thread::scope(|scope| {
+            for client in clients {
+                scope.spawn(|| load.run(client));
+            }
+            let is_over = || rig.fs.is_cut() || load.stop.load(Ordering::Relaxed);
+            let wait = |wanted: u64| {
+                let since = Instant::now();
+                while load.acknowledged.load(Ordering::Relaxed) < wanted && !is_over() {
+                    if since.elapsed() > WITHIN {
+                        return Err(format!("clients wait for longer than {WITHIN:?}"));
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            };
+            let mut waited = wait(target / 2);
+            if happens && waited.is_ok() && !is_over() {
+                self.event();
+            }
+            waited = waited.and_then(|()| wait(target));
+            if at_record && rig.fs.is_cut() {
+                self.marks
+                    .push("(at a write of a record, or the flush of one)");
+            }
+            // The power goes with requests under way, and the process is killed then or a moment later.
+            if self.random.chance(1, 2) {
+                self.server.signal(rustix::process::Signal::KILL);
+            } else {
+                rig.fs.cut();
+                std::thread::sleep(Duration::from_millis(self.random.below(30)));
+                self.server.signal(rustix::process::Signal::KILL);
+            }
+            waited
+        });
+        let (kept, wrong) = (
+            std::mem::take(&mut *load.kept.lock().unwrap_or_else(PoisonError::into_inner)),
+            load.take_wrong(),
+        );
+        let acknowledged = load.acknowledged.load(Ordering::Relaxed);
+        self.story
+            .push(format!("{acknowledged} requests were acknowledged"));
+        let journal = rig.fs.journal();
+        let case = Case {
+            shape: &rig.shape,
+            journal: &journal,
+            members: &self.members,
+            is_whole: self.is_whole,
+            // A start may find shadows alone, and keeps them until records are there.
+            begins_at_rest: false,
+        };
+        let judged = case.judge(&promise, &kept);
+        *self.promise = Some(promise);
+        if let Some(wrong) = wrong {
+            return Err(format!(
+                "{wrong}\n{}\n{}",
+                self.server.words(),
+                self.server.events().join("\n")
+            ));
+        }
+        waited?;
+        judged
+    }
+}
+
+/// The number of the drive in a slot.
+fn drive_of(rig: &Rig, status: &Value, slot: &Value) -> Option<usize> {
+    let members = status["members"].as_array()?;
+    let member = members
+        .iter()
+        .find(|member| member["id"] == slot["member"])?;
+    rig.number_of(member["serial"].as_str()?)
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Cuts the power of the real program on drives that lose what was not synced (crates/faultfs), again and again.
+#
+# usage: scripts/real_cuts.sh [COUNT [SEED]]
+#
+# COUNT is the number of cuts (300), in lives of 12 each, two lives at a time. SEED is that of the first life; unless
+# given it is made of the time, in CI of the code. A life that fails is named with the command that draws the same life
+# again; which request is under way when the power goes depends on the machine, so it may take some repetitions.
+# Needs root and /dev/fuse.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+count=${1:-300}
+[[ $count =~ ^[1-9][0-9]{0,6}$ ]] || die "COUNT is '$count': a number from 1 to 9999999 is wanted."
+seed=${2:-$(($(fresh_seed) * 1000))}
+[[ $seed =~ ^[0-9]{1,18}$ ]] || die "SEED is '$seed': a number is wanted."
+[[ $EUID -eq 0 ]] || die "cutting the power of drives takes root, for mounts and loop devices: run this as root."
+[[ -c /dev/fuse ]] || die "there is no /dev/fuse, which the drives are made of: load the kernel's module fuse."
+
+use_toolchain
+"$root/scripts/setup.sh" test
+say "$count cuts, lives from seed $seed on"
+REAL_CUTS_COUNT=$count REAL_CUTS_SEED=$seed cargo test "${cargo_lock_options[@]}" -p fullstripe --test e2e_real_cuts -- \
+    lives:: --nocapture
