@@ -79,6 +79,35 @@ fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
     }
 }
 
+/// Zeroes carry no tag; while nothing else is asked, whatever comes to the members is theirs.
+#[test]
+fn zeroes_with_fua_are_durable_on_each_member_before_they_are_answered() {
+    for shape in shapes() {
+        let rig = Rig::new(shape, 0, 4);
+        let server = rig.serve(&rig.drives());
+        let mut client = server.client("data");
+        let mut promise = Promise::new(client.size_bytes, 512, 4);
+        ask(&rig, &mut client, &mut promise, (nbd::WRITE, 0), (0, 600));
+        ask(&rig, &mut client, &mut promise, (nbd::FLUSH, 0), (0, 0));
+        for sectors in [(8, 8), (100, 1), (160, 300)] {
+            let kind = (nbd::WRITE_ZEROES, nbd::FLAG_FUA);
+            let kept = ask(&rig, &mut client, &mut promise, kind, sectors);
+            let journal = rig.fs.journal();
+            let came = journal.iter().filter(|entry| {
+                entry.changes() && (kept.sent..kept.answered).contains(&entry.arrived)
+            });
+            let mut changed = std::collections::BTreeSet::new();
+            for entry in came {
+                changed.insert(entry.file);
+                let is_durable = entry.is_durable_at(kept.answered);
+                assert!(is_durable, "{:?}: {}", rig.shape, brief(entry));
+            }
+            assert!(changed.len() >= 2, "{:?}: {changed:?}", rig.shape);
+        }
+        server.kill();
+    }
+}
+
 #[test]
 fn a_flush_makes_everything_durable_on_each_member_before_it_is_answered() {
     for shape in shapes() {
