@@ -81,7 +81,9 @@ fn a_process_that_stood_still_for_longer_than_the_deadline_fails_no_member() {
                 array.write(0, 0, &[1; 4096]).expect("a write");
                 array.shared.borrow_mut().latency_ns = 300_000;
                 let tags = load(&mut array);
-                (0..turns_before).for_each(|_| drop(array.turn()));
+                (0..turns_before).for_each(|_| {
+                    array.turn();
+                });
                 array.shared.borrow_mut().now += PAUSE;
                 finish(&mut array, tags);
                 array.wait_ms(SWEEP_MS);
