@@ -4,7 +4,7 @@ use super::status::{DriveName, job_name};
 use super::watch::Notice;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
-use engine::event::Event;
+use engine::event::{Event, VolumeEnd};
 use engine::policy::ErrorClass;
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
@@ -117,11 +117,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             told.set("bad-block-log-full", text, true);
             told.member = Some(name);
         }
-        Event::Stopped => told.set(
-            "stopped",
-            "all volumes are flushed and marked clean".to_owned(),
-            false,
-        ),
+        Event::Stopped => told.set("stopped", "no request is served any more".to_owned(), false),
         _ => tell_volume(event, names, &mut told),
     }
     Some(told)
@@ -215,11 +211,32 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             let word = if dirty { "dirty" } else { "clean" };
             (volume, "dirty-mark", format!("is marked {word}"), false)
         }
+        Event::VolumeStopped { volume, end } => {
+            let warning = matches!(end, VolumeEnd::Failed | VolumeEnd::StaysDirty);
+            (volume, "volume-stopped", ending(end).to_owned(), warning)
+        }
         _ => return,
     };
     let name = names.volume(volume);
     told.set(kind, format!("volume {name}: {text}"), warning);
     told.volume = Some(name);
+}
+
+/// How a volume was left at the end.
+fn ending(end: VolumeEnd) -> &'static str {
+    match end {
+        VolumeEnd::Clean => "is flushed and marked clean",
+        VolumeEnd::Flushed => "is flushed",
+        VolumeEnd::StaysDirty => {
+            "is flushed and stays marked dirty, because a crash has put its redundancy in doubt and a drive \
+             is missing"
+        }
+        VolumeEnd::OnlyRead => "was only read, and is left as it was",
+        VolumeEnd::Failed => {
+            "had failed, and is neither flushed nor marked clean; what was written after its last flush may be \
+             lost"
+        }
+    }
 }
 
 /// Puts into words what was noticed about a drive.

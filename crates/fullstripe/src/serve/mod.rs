@@ -3,7 +3,7 @@
 //!
 //! In the order of its life: drives are opened and the container assembled ([`crate::container`]); the
 //! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
-//! it: clients first, then the volumes are flushed and marked clean.
+//! it: clients first, then the volumes are flushed and, where nothing is in doubt, marked clean.
 
 mod announcer;
 mod ending;
@@ -34,7 +34,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
-use ending::{LeftBehind, Signals, Sockets};
+use ending::{Signals, Sockets};
 use engine::shard::Options;
 use events::Told;
 use metadata::imsm::geometry::Level;
@@ -290,7 +290,7 @@ fn serve(
         announcer.say(&format_args!("{error:#}"));
     }
     let result = runtime.stop(STOP_WITHIN);
-    if let Some(sentence) = result.as_ref().ok().and_then(LeftBehind::sentence) {
+    if let Some(sentence) = result.as_ref().ok().and_then(|ended| ended.left.sentence()) {
         announcer.say(&sentence);
     }
     if let Some(hook) = &hook {
@@ -298,7 +298,7 @@ fn serve(
     }
     api.stop();
     announcer.finish(PRINT_WITHIN);
-    result.map(|_| ExitCode::SUCCESS)
+    result?.check().map(|()| ExitCode::SUCCESS)
 }
 
 /// Prints an event for people on standard error, for programs on standard output.
