@@ -228,6 +228,20 @@ impl Drive {
         };
         result.map_err(MemberError::from_errno)
     }
+
+    /// Whether nothing in a file system names the file any more: it can be used as before, and its content
+    /// goes when the last process closes it. To be asked now and then; hangs as long as the file system does.
+    /// File systems of other machines or processes hide such files under another name, and then nobody can tell.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        match (&self.backing, &self.file_size) {
+            // What cannot be found out is no reason to say so.
+            (Backing::File(fd), Some(_)) => {
+                rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink == 0)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Shortens a text to a serial as IMSM does: no spaces and control characters, no colons (they become

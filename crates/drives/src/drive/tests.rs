@@ -144,6 +144,24 @@ fn a_shrunken_file_is_noticed() {
 }
 
 #[test]
+fn a_file_that_nothing_names_any_more_is_deleted_and_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let drive = open(&path);
+    let other = folder.path().join("d1.img");
+    assert!(!drive.is_deleted());
+    std::fs::rename(&path, &other).unwrap();
+    std::fs::hard_link(&other, &path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(!drive.is_deleted());
+    // Another file takes its name.
+    std::fs::rename(image(folder.path(), "new.img", 1 << 20), &other).unwrap();
+    assert!(drive.is_deleted());
+    check_blocking_io(&drive);
+    assert!(!open("ram:1m").is_deleted());
+}
+
+#[test]
 fn what_cannot_be_a_member_is_said_plainly() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");

@@ -253,6 +253,14 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
         Notice::AnswersAgain => {
             told.set("member-answers", format!("{name} answers again"), false);
         }
+        Notice::Deleted => told.set(
+            "member-deleted",
+            format!(
+                "the file of {name} has been deleted; it is used until this process ends, and its content is \
+                 gone then: `replace` it before that"
+            ),
+            true,
+        ),
     }
     told.member = Some(name);
     told

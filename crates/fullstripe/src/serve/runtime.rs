@@ -109,6 +109,7 @@ impl Runtime {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
             io_path: probed.drive.io_path(),
+            is_deleted: false,
         };
         let names = container.members.iter().map(name).collect();
         let facts = Facts {
@@ -337,6 +338,7 @@ impl Shared {
             name: drive.name().to_owned(),
             serial: identity.serial.to_string(),
             io_path: drive.io_path(),
+            is_deleted: false,
         };
         lock(&self.persister).add_drive(identity);
         lock(&self.facts).drives.push(name);

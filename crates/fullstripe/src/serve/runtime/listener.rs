@@ -4,8 +4,10 @@
 use super::{Shared, lock};
 use crate::serve::events::{Names, Told, tell, tell_left_out, tell_notice};
 use crate::serve::news::{News, NewsReceiver};
+use crate::serve::watch::Notice;
 use anyhow::Result;
 use engine::event::{Event, VolumeEnd};
+use engine::units::MemberId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +40,12 @@ pub(super) fn spawn(
                     news @ News::Watch(..) => news,
                 };
                 let words = {
-                    let facts = lock(&shared.facts);
+                    let mut facts = lock(&shared.facts);
+                    if let News::Watch(MemberId(member), Notice::Deleted) = news
+                        && let Some(drive) = facts.drives.get_mut(usize::from(member))
+                    {
+                        drive.is_deleted = true;
+                    }
                     let names = Names {
                         volumes: &facts.volume_names,
                         drives: &facts.drives,
