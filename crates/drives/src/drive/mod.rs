@@ -2,7 +2,7 @@
 //!
 //! A [`Drive`] is opened once per process and shared by all shards. Opened for service it is held
 //! exclusively: block devices by `O_EXCL`, which the kernel also grants to mounts, md and device mapper,
-//! files by an exclusive `flock`. Opened to be examined it is read-only and disturbs nobody.
+//! files by an exclusive `flock`, also where it will only be read. Opened to be examined it is read-only and disturbs nobody.
 //!
 //! How a file's I/O reaches the kernel follows from its file system ([`IoPath`]), and a file that is cut
 //! short while it serves is noticed before anything wrong is read from it (the module `size`).
@@ -46,6 +46,8 @@ use std::sync::Arc;
 pub enum Access {
     /// For service: readable, writable, and nobody else's.
     Exclusive,
+    /// For service that only reads: nobody else's, and never written to, so that it may lie where nothing can be.
+    ExclusiveReadOnly,
     /// To be looked at: read-only, whoever else uses it.
     ReadOnly,
 }

@@ -48,6 +48,8 @@ pub struct Spares {
     logged: Vec<LoggedVolume>,
     /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
     backups: Option<PathBuf>,
+    /// Nothing may be written to any drive.
+    read_only: bool,
     /// Every number has been given; numbers of drives are not used twice.
     full: Mutex<bool>,
 }
@@ -68,6 +70,11 @@ impl Spares {
             logged: logged_volumes(container.persister.mpb(), sector),
             needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
             backups,
+            read_only: container
+                .record
+                .volumes
+                .iter()
+                .all(|volume| volume.read_only),
             full: Mutex::new(false),
         }
     }
@@ -80,6 +87,12 @@ impl Spares {
     pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
         let spec = parse_spec(&request.drive)
             .map_err(|error| ApiError::bad_input(format!("{error:#}")))?;
+        if self.read_only {
+            return Err(ApiError::conflict(format!(
+                "{} is not added: the array is only read, and a spare has to be written to",
+                request.drive
+            )));
+        }
         let mut full = lock(&self.full);
         if *full {
             return Err(ApiError::conflict(format!(

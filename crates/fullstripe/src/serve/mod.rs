@@ -23,7 +23,7 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
-use crate::commands::open::for_change;
+use crate::commands::open::{for_change, for_reading};
 use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
@@ -151,7 +151,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 /// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
 fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, Vec<String>)> {
     let specs = [&args.drives[..], &args.spare].concat();
-    let mut drives = for_change(&specs)?;
+    let mut drives = match args.read_only {
+        true => for_reading(&specs)?,
+        false => for_change(&specs)?,
+    };
     let added = drives.split_off(args.drives.len());
     let mut new = Vec::new();
     for (probed, spec) in added.into_iter().zip(&args.spare) {
@@ -269,6 +272,12 @@ fn serve(
         }
     };
     for drive in new_spares {
+        if args.read_only {
+            announcer.say(&format_args!(
+                "{drive} is not added: --read-only takes no spares"
+            ));
+            continue;
+        }
         let request = SpareRequest {
             drive: drive.clone(),
             force: false,
