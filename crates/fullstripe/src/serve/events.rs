@@ -222,6 +222,14 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
     told.volume = Some(name);
 }
 
+/// What was found, or had to be done, before the array could start.
+#[must_use]
+pub fn tell_start_note(note: &str) -> Told {
+    let mut told = Told::now();
+    told.set("start-note", note.to_owned(), false);
+    told
+}
+
 /// How a volume was left at the end.
 fn ending(end: VolumeEnd) -> &'static str {
     match end {

@@ -36,7 +36,7 @@ use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use ending::{Signals, Sockets};
 use engine::shard::Options;
-use events::Told;
+use events::{Told, tell_start_note};
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
@@ -135,16 +135,18 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     }
     let container = assemble(drives, start, args.read_only)
         .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
-    for note in container
-        .members
-        .iter()
-        .flat_map(|probed| probed.drive.notes())
-        .chain(&container.notes)
-    {
+    for note in start_notes(&container) {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
     serve(args, options, container, &spares)
+}
+
+/// What the user should know of the start: of the drives, then of the container.
+fn start_notes(container: &Container) -> Vec<String> {
+    let drives = container.members.iter();
+    let of_drives = drives.flat_map(|probed| probed.drive.notes());
+    of_drives.chain(&container.notes).cloned().collect()
 }
 
 /// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
@@ -236,6 +238,17 @@ fn serve(
         .transpose()?
         .map(Arc::new);
     let announcer = Arc::new(Announcer::start(std::io::stdout(), std::io::stderr())?);
+    for told in start_notes(&container)
+        .iter()
+        .map(|note| tell_start_note(note))
+    {
+        // People have been told, before anything could go wrong.
+        if args.json {
+            announce(&announcer, &told, true);
+        }
+        hook.iter().for_each(|hook| hook.tell(&told));
+        events.add(told);
+    }
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
     let say = announcer.clone();
     let runtime = Runtime::start(
@@ -271,26 +284,7 @@ fn serve(
             return Err(error);
         }
     };
-    for drive in new_spares {
-        if args.read_only {
-            announcer.say(&format_args!(
-                "{drive} is not added: --read-only takes no spares"
-            ));
-            continue;
-        }
-        let request = SpareRequest {
-            drive: drive.clone(),
-            force: false,
-        };
-        spares.add(&shared, &request).map_err(|error| {
-            let sentence = format!("--spare {drive}: {error}");
-            if error.protects_data {
-                exit_codes::refused(format!("{sentence}, as an option of `add-spare`"))
-            } else {
-                anyhow!(sentence)
-            }
-        })?;
-    }
+    add_spares(args, (&shared, &spares), new_spares, &announcer)?;
     nbd::start_listening(&shared, listening);
     ready(&announcer, &shared, json)?;
     signals.wait_for_end(stopped);
@@ -308,6 +302,36 @@ fn serve(
     api.stop();
     announcer.finish(PRINT_WITHIN);
     result?.check().map(|()| ExitCode::SUCCESS)
+}
+
+/// Adds the drives that `--spare` names and that are not the array's already.
+fn add_spares(
+    args: &ServeArgs,
+    (shared, spares): (&runtime::Shared, &Spares),
+    drives: &[String],
+    announcer: &Announcer,
+) -> Result<()> {
+    for drive in drives {
+        if args.read_only {
+            announcer.say(&format_args!(
+                "{drive} is not added: --read-only takes no spares"
+            ));
+            continue;
+        }
+        let request = SpareRequest {
+            drive: drive.clone(),
+            force: false,
+        };
+        spares.add(shared, &request).map_err(|error| {
+            let sentence = format!("--spare {drive}: {error}");
+            if error.protects_data {
+                exit_codes::refused(format!("{sentence}, as an option of `add-spare`"))
+            } else {
+                anyhow!(sentence)
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Prints an event for people on standard error, for programs on standard output.
