@@ -247,20 +247,21 @@ impl Drive {
 }
 
 /// Shortens a text to a serial as IMSM does: no spaces and control characters, no colons (they become
-/// semicolons), the last 16 characters. Characters outside ASCII are left out as well.
-#[must_use]
-pub fn serial_from(text: &str) -> String {
+/// semicolons), the last 16 characters. Characters outside ASCII are left out as well. None if nothing is left.
+pub(crate) fn stored_serial(text: &str) -> Option<String> {
     let kept: Vec<u8> = text
         .bytes()
         .filter(|byte| byte.is_ascii_graphic())
         .map(|byte| if byte == b':' { b';' } else { byte })
         .collect();
     let last = &kept[kept.len().saturating_sub(16)..];
-    if last.is_empty() {
-        "UNNAMED".to_owned()
-    } else {
-        last.iter().copied().map(char::from).collect()
-    }
+    (!last.is_empty()).then(|| last.iter().copied().map(char::from).collect())
+}
+
+/// As IMSM shortens it, or a word for a drive that has no serial.
+#[must_use]
+pub fn serial_from(text: &str) -> String {
+    stored_serial(text).unwrap_or_else(|| "UNNAMED".to_owned())
 }
 
 /// Seeking to the end asks for the size; a removed block device answers zero or an error.
