@@ -366,5 +366,6 @@ fn refusal(refused: Refused) -> &'static str {
         }
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
+        Refused::Stopping => "the array is being stopped",
     }
 }

@@ -330,6 +330,12 @@ impl Shared {
         self.mail[shard].send(Mail::Port(letter));
     }
 
+    /// The number that the next drive gets.
+    #[must_use]
+    pub fn next_member(&self) -> MemberId {
+        MemberId(lock(&self.drives).len() as u8)
+    }
+
     /// Attaches a drive that has been opened for service and returns its number. It is not a spare before
     /// [`Command::AddSpare`].
     pub fn attach(&self, drive: Drive, identity: Identity) -> MemberId {
