@@ -17,6 +17,7 @@ use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
+use engine::limits::CONTAINER_MEMBERS_MAX;
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
@@ -50,6 +51,12 @@ pub fn assemble<M: Member>(
     options: StartOptions,
     read_only: bool,
 ) -> Result<Container<M>> {
+    if drives.len() > CONTAINER_MEMBERS_MAX {
+        bail!(
+            "{} drives are more than one process serves; name at most {CONTAINER_MEMBERS_MAX}, spares included",
+            drives.len()
+        );
+    }
     let (assembly, mut notes) = choose_one(&drives)?;
     let mut mpb = assembly.mpb.clone();
     let mut bitmaps = read_all(&drives, &assembly);

@@ -310,3 +310,13 @@ fn who_only_reads_takes_no_spares() {
         assert!(now == before, "{drive} was written to");
     }
 }
+
+#[test]
+fn more_drives_than_a_process_can_number_are_refused() {
+    const MOST: usize = engine::limits::CONTAINER_MEMBERS_MAX;
+    let bed = Bed::new(MOST + 1, 16 * MIB);
+    bed.create("data", 1, bed.first(2), &[]);
+    bed.serve(bed.drives())
+        .refused(&format!("name at most {MOST}"));
+    bed.serve(bed.first(MOST)).start().stop();
+}
