@@ -16,6 +16,7 @@ mod demo;
 mod doctor;
 mod manual;
 mod serve;
+mod unix_socket;
 
 const _: () = assert!(
     !planted::POSSIBLE,

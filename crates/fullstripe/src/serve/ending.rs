@@ -1,10 +1,8 @@
-//! How a serving process is ended: the signals it hears, what it removes when it goes, and what it has to
-//! leave.
+//! How a serving process is ended: the signals it hears, and what it has to leave.
 
 use anyhow::{Context, Result, bail};
 use engine::control::record::MemberSet;
 use engine::units::MemberId;
-use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::Receiver;
@@ -46,25 +44,6 @@ impl Signals {
                 _ = stopped.wait_for(|stop| *stop) => {}
             }
         });
-    }
-}
-
-/// Sockets in the file system, removed when this value goes.
-#[derive(Default)]
-pub(super) struct Sockets(Vec<PathBuf>);
-
-impl Sockets {
-    /// Notes one that this process has made.
-    pub(super) fn add(&mut self, path: Option<&Path>) {
-        self.0.extend(path.map(Path::to_owned));
-    }
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

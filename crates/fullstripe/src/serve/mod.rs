@@ -34,7 +34,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
-use ending::{Signals, Sockets};
+use ending::Signals;
 use engine::shard::Options;
 use events::{Told, tell_start_note};
 use metadata::imsm::geometry::Level;
@@ -217,13 +217,10 @@ fn serve(
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &names, share)?;
     let signals = Signals::catch()?;
-    let mut sockets = Sockets::default();
-    let mut listening: Vec<Listening> = Vec::new();
-    for address in &addresses(args) {
-        let one = nbd::listen(address, args.listen)?;
-        sockets.add(one.path());
-        listening.push(one);
-    }
+    let listening = addresses(args)
+        .iter()
+        .map(|address| nbd::listen(address, args.listen))
+        .collect::<Result<Vec<Listening>>>()?;
     let uris = names
         .iter()
         .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
@@ -285,7 +282,7 @@ fn serve(
         }
     };
     add_spares(args, (&shared, &spares), new_spares, &announcer)?;
-    nbd::start_listening(&shared, listening);
+    let _sockets = nbd::start_listening(&shared, listening);
     ready(&announcer, &shared, json)?;
     signals.wait_for_end(stopped);
     announcer.say(&"stopping");
