@@ -6,7 +6,7 @@
 pub mod bitmap;
 
 use crate::log::{initialise_all, logged_volume, logged_volumes};
-use crate::member::Member;
+use crate::member::{Member, left_alone};
 use crate::persist::Persister;
 use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
@@ -90,6 +90,7 @@ pub fn assemble<M: Member>(
         left.iter()
             .map(|probed| format!("{} is not used", probed.name())),
     );
+    notes.extend(members.iter().flat_map(|member| left_alone(member, &mpb)));
     let geometry = |volume: &Volume| geometry_of(volume, assembly.sector.bytes() as u32);
     let shapes = mpb
         .volumes
