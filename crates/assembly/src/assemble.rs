@@ -6,7 +6,7 @@
 pub mod bitmap;
 
 use crate::log::{initialise_all, logged_volume, logged_volumes};
-use crate::member::Member;
+use crate::member::{Member, left_alone};
 use crate::persist::Persister;
 use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
@@ -17,6 +17,7 @@ use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
+use engine::limits::CONTAINER_MEMBERS_MAX;
 use engine::units::{MemberId, Slot};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
@@ -50,6 +51,12 @@ pub fn assemble<M: Member>(
     options: StartOptions,
     read_only: bool,
 ) -> Result<Container<M>> {
+    if drives.len() > CONTAINER_MEMBERS_MAX {
+        bail!(
+            "{} drives are more than one process serves; name at most {CONTAINER_MEMBERS_MAX}, spares included",
+            drives.len()
+        );
+    }
     let (assembly, mut notes) = choose_one(&drives)?;
     let mut mpb = assembly.mpb.clone();
     let mut bitmaps = read_all(&drives, &assembly);
@@ -83,6 +90,7 @@ pub fn assemble<M: Member>(
         left.iter()
             .map(|probed| format!("{} is not used", probed.name())),
     );
+    notes.extend(members.iter().flat_map(|member| left_alone(member, &mpb)));
     let geometry = |volume: &Volume| geometry_of(volume, assembly.sector.bytes() as u32);
     let shapes = mpb
         .volumes

@@ -2,9 +2,10 @@
 
 use engine::policy::MemberKind;
 use metadata::imsm::choose::{Candidate, Content};
-use metadata::imsm::place::{Found, Placement, decode_region};
+use metadata::imsm::notes;
+use metadata::imsm::place::{ByteRange, Found, Placement, decode_region};
 use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
-use metadata::imsm::{DecodeError, SectorSize, Serial};
+use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial};
 
 /// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
 #[derive(Debug)]
@@ -76,6 +77,40 @@ pub trait Member {
             },
         }
     }
+}
+
+impl FoundShadow {
+    /// Whether a newer version of this program wrote it, so that it has to stay.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        matches!(self, FoundShadow::Damaged(error) if error.is_newer())
+    }
+}
+
+/// What a newer version of this program keeps on a drive beside the record `mpb` and this one leaves alone, a sentence
+/// each.
+#[must_use]
+pub fn left_alone(drive: &impl Member, mpb: &Mpb) -> Vec<String> {
+    let name = drive.name();
+    let mut sentences = Vec::new();
+    if drive.shadow().is_newer() {
+        sentences.push(format!(
+            "{name}: a newer version of this program wrote the shadow copy of its metadata; that is left as it \
+             is, and the drive goes without one"
+        ));
+    }
+    let placement = drive.placement();
+    let is_newer = |place: &ByteRange| {
+        let first = drive.read_at(place.offset_bytes, drive.sector().bytes());
+        first.is_ok_and(|first| notes::newer_version(&first).is_some())
+    };
+    if notes::has_room(&placement, mpb) && placement.notes().iter().any(is_newer) {
+        sentences.push(format!(
+            "{name}: a newer version of this program wrote the notes on it; they are left as they are, and scrubs \
+             are not remembered there"
+        ));
+    }
+    sentences
 }
 
 /// What was found on a drive.

@@ -39,6 +39,8 @@ pub struct Identity {
     pub placement: Placement,
     /// Which record its own copy is, as far as it is known.
     pub holds: Option<RecordPrint>,
+    /// A newer version's shadow lies on it and stays.
+    pub keeps_shadow: bool,
 }
 
 impl Identity {
@@ -49,6 +51,7 @@ impl Identity {
             serial: probed.serial(),
             placement: probed.placement(),
             holds: record_on(probed),
+            keeps_shadow: probed.shadow().is_newer(),
         }
     }
 }
@@ -144,11 +147,15 @@ impl Persister {
             self.follow(record);
         }
         let Identity {
-            placement, holds, ..
+            placement,
+            holds,
+            keeps_shadow,
+            ..
         } = self.drives[member.0 as usize];
         let shadow = shadow::encode(&self.mpb, holds, self.sector)
             .ok()
-            .filter(|_| has_room(&placement, &self.mpb) && !planted(Bug::ShadowForgotten))
+            .filter(|_| has_room(&placement, &self.mpb) && !keeps_shadow)
+            .filter(|_| !planted(Bug::ShadowForgotten))
             .map(|bytes| (placement.shadow().offset_bytes, bytes));
         let own = (
             placement.image(self.image.len()).offset_bytes,

@@ -97,7 +97,7 @@ fn write_shadow(mpb: &Mpb, probed: &impl Member) -> Result<()> {
         // A spare has none, and what another array has left there must not outlive its record.
         return erase_shadow(probed);
     }
-    if !has_room(&probed.placement(), mpb) {
+    if !has_room(&probed.placement(), mpb) || probed.shadow().is_newer() {
         return Ok(());
     }
     let bytes = shadow::encode(mpb, record_on(probed), probed.sector())

@@ -8,7 +8,7 @@
 //!
 //! | key | value | meaning |
 //! |---|---|---|
-//! | `serial` | 1 to 16 letters | the serial in the array's metadata, instead of the drive's own |
+//! | `serial` | text | the serial for the array's metadata, instead of the drive's own and shortened as that would be |
 //! | `sector` | `512`, `4096` | logical sector size of a file, ram or null member; 512 unless given |
 //! | `read-iops` | count, `k` = 1000, `m` = 1000 000 | 4 KiB reads per second |
 //! | `write-iops` | the same | 4 KiB writes per second |
@@ -20,6 +20,7 @@
 //! Sizes are bytes or carry `k`, `m`, `g`, `t` for KiB, MiB, GiB, TiB. Times are whole nanoseconds or
 //! carry `ns`, `us`, `ms`, `s`. A path cannot contain a comma.
 
+use crate::drive::stored_serial;
 use engine::units::Nanos;
 use models::drive::State;
 use models::library;
@@ -163,7 +164,7 @@ const SECTOR_HELP: &str = "give 512 or 4096";
 const MODEL_HELP: &str = "give a drive like p4510-2tb, or a profile like ./mine.toml";
 const STATE_HELP: &str = "give fresh, filled, steady or worn";
 const SERIAL_HELP: &str =
-    "give 1 to 16 printable ASCII characters without spaces, commas and colons";
+    "give at least one printable ASCII character that is neither space nor comma";
 /// Longest latency; anything beyond would look like a dead drive.
 const LATENCY_MAX: Nanos = Nanos(60 * Nanos::SECOND.0);
 
@@ -226,7 +227,7 @@ impl MemberSpec {
         let count = || parse_count(value).ok_or(bad(COUNT_HELP));
         match key {
             "serial" => {
-                self.serial = Some(parse_serial(value).ok_or(bad(SERIAL_HELP))?);
+                self.serial = Some(stored_serial(value).ok_or(bad(SERIAL_HELP))?);
             }
             "sector" => {
                 self.sector_bytes = Some(match value {
@@ -361,11 +362,6 @@ fn parse_time(text: &str) -> Option<Nanos> {
     parse_scaled(text, &units)
         .map(Nanos)
         .filter(|&time| time <= LATENCY_MAX)
-}
-
-fn parse_serial(text: &str) -> Option<String> {
-    let fits = |c: char| c.is_ascii_graphic() && c != ':';
-    (!text.is_empty() && text.len() <= 16 && text.chars().all(fits)).then(|| text.to_owned())
 }
 
 #[cfg(test)]

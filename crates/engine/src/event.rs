@@ -23,6 +23,21 @@ pub enum JobName {
     Repair,
 }
 
+/// How the end leaves a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeEnd {
+    /// Flushed, and on record as clean.
+    Clean,
+    /// Flushed; its level has no redundancy that could be in doubt, so nothing is marked.
+    Flushed,
+    /// Flushed, and still on record as dirty: a crash has put its redundancy in doubt, and a drive is missing.
+    StaysDirty,
+    /// Nothing was written.
+    OnlyRead,
+    /// It had lost more members than it survives: not flushed, and marked as it was.
+    Failed,
+}
+
 /// Something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -135,6 +150,13 @@ pub enum Event {
         /// Whether it is being carried out.
         result: Result<(), Refused>,
     },
-    /// Everything is flushed, marked clean where possible, and no request is served any more.
+    /// How the end has left a volume; told of each before [`Event::Stopped`].
+    VolumeStopped {
+        /// The volume.
+        volume: VolumeId,
+        /// How.
+        end: VolumeEnd,
+    },
+    /// No request is served any more, and the record is durable wherever it can be.
     Stopped,
 }

@@ -151,6 +151,8 @@ impl Engine {
     /// Sets up a shard; the first shard also runs the controller.
     #[must_use]
     pub fn new(setup: Setup, now: Nanos) -> Engine {
+        // Assembly refuses more drives than there are places for.
+        assert!(setup.record.members.len() <= CONTAINER_MEMBERS_MAX);
         let view = Arc::new(crate::control::first_view(&setup.record));
         let scratch_least = Setup::scratch_bytes_min(&setup.record.volumes);
         let steps = 4 * VOLUME_MEMBERS_MAX.min(

@@ -5,6 +5,7 @@ use commands::exit_codes;
 use drives::counting::CountingAllocator;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use tokio::signal::unix::SignalKind;
 
 mod api;
 mod bench;
@@ -15,6 +16,7 @@ mod demo;
 mod doctor;
 mod manual;
 mod serve;
+mod unix_socket;
 
 const _: () = assert!(
     !planted::POSSIBLE,
@@ -77,7 +79,23 @@ enum Command {
     Man(manual::ManArgs),
 }
 
+/// A file that may not grow so far (`ulimit -f`) gives its writer an error, which names the file. The signal
+/// that comes with it would end the process instead; a handler keeps it from that, and unlike ignoring is not
+/// passed on to the commands of hooks.
+fn outlive_file_size_limit() {
+    const SIGXFSZ: i32 = 25;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build();
+    if let Ok(runtime) = runtime {
+        let _entered = runtime.enter();
+        // It stays installed when this returns.
+        let _ = tokio::signal::unix::signal(SignalKind::from_raw(SIGXFSZ));
+    }
+}
+
 fn main() -> ExitCode {
+    outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let parsed = Cli::command().try_get_matches_from(&arguments);
     let parsed = parsed.and_then(|matches| {

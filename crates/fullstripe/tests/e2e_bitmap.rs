@@ -187,3 +187,37 @@ fn a_drive_from_before_a_replacement_is_not_trusted() {
     expect_consistent(&server);
     server.stop();
 }
+
+/// Two volumes, one with a log that the old drive holds entries of.
+#[test]
+fn a_drive_that_is_refused_keeps_every_byte() {
+    let bed = Bed::new(4, 96 * MIB);
+    let marked = ["--size", "16m", "--write-hole", "bitmap"];
+    bed.create("marked", 5, bed.first(3), &marked);
+    bed.create("logged", 5, bed.first(3), &["--write-hole", "log"]);
+    let server = bed.serve(bed.first(3)).start();
+    for volume in ["marked", "logged"] {
+        for at in 0..48 {
+            let offset = at * 65_536;
+            server.client(volume).write(offset, &[1; 4096]).unwrap();
+        }
+    }
+    server.order(&["fail", "1"]).ok();
+    let spare = bed.drive(3).display().to_string();
+    server.order(&["add-spare", &spare]).ok();
+    server.wait_optimal(60);
+    server.order(&["remove", "1"]).ok();
+    server.order(&["fail", "3"]).ok();
+    let before = std::fs::read(bed.drive(1)).unwrap();
+    let old = bed.drive(1).display().to_string();
+    server
+        .order(&["add-spare", &old])
+        .refused("more has been written without it than the bitmap marks");
+    assert!(
+        std::fs::read(bed.drive(1)).unwrap() == before,
+        "it was written to"
+    );
+    // It was let go of.
+    std::fs::File::open(bed.drive(1)).unwrap().lock().unwrap();
+    server.stop();
+}

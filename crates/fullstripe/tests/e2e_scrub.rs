@@ -273,3 +273,65 @@ fn scrubs_and_notes_are_refused_where_they_make_no_sense_and_go_with_the_array()
     run(destroy.args(bed.drives()), 30).ok();
     assert_eq!(marks(&bed), 0);
 }
+
+/// What lies in front of the records on a drive: notes and shadow.
+fn kept_areas(bed: &Bed, at: usize) -> Vec<u8> {
+    let bytes = std::fs::read(bed.drive(at)).expect("the drive is there");
+    bytes[bytes.len() - 2608 * 512..][..(256 + 136) * 512].to_vec()
+}
+
+#[test]
+fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
+    let bed = Bed::new(3, 64 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let put = |at: usize, from_end: u64, bytes: &[u8]| {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::options().write(true).open(bed.drive(at));
+        let file = file.expect("the drive is there");
+        file.write_all_at(bytes, 64 * MIB - from_end * 512)
+            .expect("it can be written");
+    };
+    let serve_and_scrub = || {
+        let server = bed.serve(bed.drives()).start();
+        let mut client = server.client("data");
+        client.write(0, &[7; 4096]).expect("it is written");
+        server.order(&["scrub", "data", "--wait"]).ok();
+        let every = server.order(&["scrub", "data", "--every", "1d"]);
+        let words = server.words();
+        server.stop();
+        (every, words)
+    };
+    // The first drive has both; the second only notes, in the copy that is written next.
+    put(0, 2352, b"fullstripeShadow\x02\0\0\0something else");
+    for from_end in [2608, 2480] {
+        put(0, from_end, b"fullstripe notes\x02\0\0\0something else");
+    }
+    put(1, 2480, b"fullstripe notes\x03\0\0\0something else");
+    let before = [0, 1, 2].map(|at| kept_areas(&bed, at));
+    let (every, words) = serve_and_scrub();
+    every.ok();
+    let after = [0, 1, 2].map(|at| kept_areas(&bed, at));
+    const NOTES: usize = 256 * 512;
+    assert!(after[0] == before[0], "notes and shadow stay");
+    assert!(after[1][..NOTES] == before[1][..NOTES], "notes stay");
+    assert!(after[1][NOTES..] != before[1][NOTES..], "shadow is ours");
+    assert!(after[2][..NOTES] != before[2][..NOTES], "notes are ours");
+    for (at, shadow, notes) in [(0, 1, 1), (1, 0, 1), (2, 0, 0)] {
+        let count = |what: &str| {
+            let about = |line: &&str| line.contains(&format!("d{at}: ")) && line.contains(what);
+            words.lines().filter(about).count()
+        };
+        let newer = "a newer version of this program wrote the ";
+        assert_eq!(count(&format!("{newer}shadow")), shadow, "d{at}: {words}");
+        assert_eq!(count(&format!("{newer}notes")), notes, "d{at}: {words}");
+    }
+
+    // Where no drive takes any, nobody waits for them.
+    for at in [1, 2] {
+        put(at, 2608, b"fullstripe notes\x02\0\0\0something else");
+    }
+    let before = [0, 1, 2].map(|at| kept_areas(&bed, at)[..NOTES].to_vec());
+    serve_and_scrub().0.ok();
+    let after = [0, 1, 2].map(|at| kept_areas(&bed, at)[..NOTES].to_vec());
+    assert!(after == before, "notes stay");
+}

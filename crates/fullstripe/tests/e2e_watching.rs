@@ -3,8 +3,9 @@
 
 mod common;
 
+use common::checks::ledger;
 use common::process::Guarded;
-use common::{Bed, MIB, run};
+use common::{Bed, MIB, Mix, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -141,5 +142,45 @@ fn json_lines_go_to_a_reader_that_comes_and_goes() {
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["kind"].to_string())
         .collect();
     assert!(kinds.contains(&"\"member-failed\"".to_owned()), "{kinds:?}");
+    server.stop();
+}
+
+/// It can be used until the process ends, so it is: failing it would give up redundancy that is there.
+#[test]
+fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
+    let bed = Bed::new(4, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let server = bed.serve(bed.first(3)).start();
+    server.wait_optimal(60);
+    let load = ledger(&server, 0, 4).load(server.clients("data", 2), Mix::Everything);
+    load.wait_for(50, 30);
+    std::fs::remove_file(bed.drive(1)).expect("it is there");
+    let event = server.wait_event("member-deleted", "d1", 20);
+    assert_eq!(event["warning"], true, "{event}");
+    load.wait_for(100, 30);
+    let status = server.status();
+    assert_eq!(status["volumes"][0]["state"], "optimal");
+    let deleted = |status: &Value| {
+        let members = status["members"].as_array().expect("drives");
+        let of = |member: &Value| member["deleted"].as_bool().expect("it is said");
+        members.iter().map(of).collect::<Vec<bool>>()
+    };
+    assert_eq!(deleted(&status), [false, true, false]);
+    let panel = server.order(&["status"]).ok().out;
+    assert!(panel.contains("its file is deleted"), "{panel}");
+    let with = bed.drive(3).display().to_string();
+    server
+        .order(&["replace", "data", "1", "--with", &with])
+        .ok();
+    server.wait_event("job-ended", "replace finished", 60);
+    load.wait_for(50, 30);
+    let mut ledger = load.stop();
+    // It was told once.
+    assert_eq!(server.count_events("member-deleted"), 1);
+    server.stop();
+    let left = [0, 2, 3].map(|at| bed.drive(at).to_owned());
+    let server = bed.serve(&left).start();
+    assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
+    server.verify("data", &mut ledger);
     server.stop();
 }

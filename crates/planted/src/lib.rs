@@ -89,6 +89,8 @@ bugs! {
     MarkOnOneHalf,
     /// Records are written without their shadow.
     ShadowForgotten,
+    /// Shadows and notes that a newer version wrote are overwritten.
+    NewerOverwritten,
     /// The shadow is written after the record that it is to protect.
     ShadowAfterRecord,
     /// A checkpoint is recorded before what it covers is flushed.

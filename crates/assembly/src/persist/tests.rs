@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::assemble::geometry_of;
+use crate::member::FoundShadow;
 use engine::control::record::{MemberRecord, SlotRecord};
 use metadata::imsm::build::{ContainerIdentity, VolumeSpec};
 use metadata::imsm::geometry::{Level, SizeRequest};
@@ -14,6 +15,7 @@ fn identity(number: usize) -> Identity {
         serial: Serial::from_drive(format!("DRIVE{number:04}").as_bytes()),
         placement: Placement::new(DRIVE_BYTES, SectorSize::Bytes512).unwrap(),
         holds: None,
+        keeps_shadow: false,
     }
 }
 
@@ -199,4 +201,27 @@ fn a_record_has_a_shadow_and_the_shadow_goes_first() {
         let generation = shadow.map(|shadow| u64::from(shadow.mpb.generation));
         assert_eq!(generation, Some(record.generation));
     }
+}
+
+/// Whoever wrote it may know what to do with it.
+#[test]
+fn a_shadow_of_a_newer_version_is_left_alone() {
+    let (mut persister, mut record) = persister(Level::Raid1, 2);
+    let placement = identity(0).placement;
+    let mut place = shadow::encode(&persister.mpb, None, SectorSize::Bytes512).unwrap();
+    let version = &mut place[16..20];
+    version.copy_from_slice(&2u32.to_le_bytes());
+    let newer = shadow::decode(&place, &placement, SectorSize::Bytes512).unwrap_err();
+    persister.drives[1].keeps_shadow = FoundShadow::Damaged(newer).is_newer();
+    for (member, parts) in [(0, 2), (1, 1)] {
+        record.generation += 1;
+        let found = persister.encode(MemberId(member), &record);
+        assert_eq!(found.len(), parts, "member {member}");
+        let (last, image) = found.last().unwrap();
+        assert_eq!(*last, placement.image(image.len()).offset_bytes);
+    }
+    // One that is damaged, or of no version that there has been, is written anew.
+    place[16] = 0;
+    let damaged = shadow::decode(&place, &placement, SectorSize::Bytes512).unwrap_err();
+    assert!(!FoundShadow::Damaged(damaged).is_newer());
 }

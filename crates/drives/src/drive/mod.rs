@@ -2,7 +2,7 @@
 //!
 //! A [`Drive`] is opened once per process and shared by all shards. Opened for service it is held
 //! exclusively: block devices by `O_EXCL`, which the kernel also grants to mounts, md and device mapper,
-//! files by an exclusive `flock`. Opened to be examined it is read-only and disturbs nobody.
+//! files by an exclusive `flock`, also where it will only be read. Opened to be examined it is read-only and disturbs nobody.
 //!
 //! How a file's I/O reaches the kernel follows from its file system ([`IoPath`]), and a file that is cut
 //! short while it serves is noticed before anything wrong is read from it (the module `size`).
@@ -47,6 +47,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Access {
     /// For service: readable, writable, and nobody else's.
     Exclusive,
+    /// For service that only reads: nobody else's, and never written to, so that it may lie where nothing can be.
+    ExclusiveReadOnly,
     /// To be looked at: read-only, whoever else uses it.
     ReadOnly,
 }
@@ -259,23 +261,38 @@ impl Drive {
         };
         result.map_err(MemberError::from_errno)
     }
+
+    /// Whether nothing in a file system names the file any more: it can be used as before, and its content
+    /// goes when the last process closes it. To be asked now and then; hangs as long as the file system does.
+    /// File systems of other machines or processes hide such files under another name, and then nobody can tell.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        match (&self.backing, &self.file_size) {
+            // What cannot be found out is no reason to say so.
+            (Backing::File(fd), Some(_)) => {
+                rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink == 0)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Shortens a text to a serial as IMSM does: no spaces and control characters, no colons (they become
-/// semicolons), the last 16 characters. Characters outside ASCII are left out as well.
-#[must_use]
-pub fn serial_from(text: &str) -> String {
+/// semicolons), the last 16 characters. Characters outside ASCII are left out as well. None if nothing is left.
+pub(crate) fn stored_serial(text: &str) -> Option<String> {
     let kept: Vec<u8> = text
         .bytes()
         .filter(|byte| byte.is_ascii_graphic())
         .map(|byte| if byte == b':' { b';' } else { byte })
         .collect();
     let last = &kept[kept.len().saturating_sub(16)..];
-    if last.is_empty() {
-        "UNNAMED".to_owned()
-    } else {
-        last.iter().copied().map(char::from).collect()
-    }
+    (!last.is_empty()).then(|| last.iter().copied().map(char::from).collect())
+}
+
+/// As IMSM shortens it, or a word for a drive that has no serial.
+#[must_use]
+pub fn serial_from(text: &str) -> String {
+    stored_serial(text).unwrap_or_else(|| "UNNAMED".to_owned())
 }
 
 /// Seeking to the end asks for the size; a removed block device answers zero or an error.

@@ -40,6 +40,15 @@ pub enum OpenError {
         /// What it is.
         kind: &'static str,
     },
+    /// It lies where nothing can be written.
+    #[error(
+        "{name} is on a file system that is mounted read-only; mount it writable, or only read the array \
+         with `serve --read-only`"
+    )]
+    Unwritable {
+        /// As given.
+        name: String,
+    },
     /// Somebody else holds it.
     #[error("{name} is in use by {by}; release it first")]
     InUse {
@@ -222,13 +231,14 @@ impl Drive {
         spec: &MemberSpec,
         access: Access,
     ) -> Result<Drive, OpenError> {
-        let flags = match access {
-            Access::Exclusive => OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC,
-            Access::ReadOnly => OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
+        let claim = match access {
+            Access::Exclusive | Access::ExclusiveReadOnly => OFlags::EXCL,
+            Access::ReadOnly => OFlags::empty(),
         };
+        let flags = mode_of(access) | claim | OFlags::DIRECT;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
             Errno::BUSY => in_use(path, &name),
-            errno => system(&name, "open", errno),
+            errno => cannot_open(&name, errno),
         })?;
         let own_bytes = rustix::fs::ioctl_blksszget(&fd)
             .map_err(|errno| system(&name, "ask for the sector size of", errno))?;
@@ -264,20 +274,17 @@ impl Drive {
         access: Access,
     ) -> Result<Drive, OpenError> {
         let sector_bytes = spec.sector_bytes.unwrap_or(DEFAULT_SECTOR_BYTES);
-        let base = match access {
-            Access::Exclusive => OFlags::RDWR | OFlags::CLOEXEC,
-            Access::ReadOnly => OFlags::RDONLY | OFlags::CLOEXEC,
-        };
+        let base = mode_of(access);
         let open = |flags| rustix::fs::open(path, flags, Mode::empty());
         let direct_fd = match open(base | OFlags::DIRECT) {
             Ok(fd) => takes_direct_io(&fd, sector_bytes).then_some(fd),
             Err(Errno::INVAL) => None,
-            Err(errno) => return Err(system(&name, "open", errno)),
+            Err(errno) => return Err(cannot_open(&name, errno)),
         };
         let direct = direct_fd.is_some();
         let fd = match direct_fd {
             Some(fd) => fd,
-            None => open(base).map_err(|errno| system(&name, "open", errno))?,
+            None => open(base).map_err(|errno| cannot_open(&name, errno))?,
         };
         let size_bytes = rustix::fs::fstat(&fd)
             .map_err(|errno| system(&name, "measure", errno))?
@@ -310,7 +317,7 @@ impl Drive {
             pace: None,
             notes: Vec::new(),
         };
-        if access == Access::Exclusive {
+        if access != Access::ReadOnly {
             drive.hold(&fd, file_system)?;
         }
         Ok(drive)
@@ -319,7 +326,7 @@ impl Drive {
     /// Takes a file for itself and gets ready to serve from it.
     fn hold(&mut self, fd: &Arc<OwnedFd>, file_system: Option<&str>) -> Result<(), OpenError> {
         let name = &self.name;
-        match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        match lock(fd) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(OpenError::InUse {
@@ -350,6 +357,32 @@ impl Drive {
             self.helpers = Some(helpers);
         }
         Ok(())
+    }
+}
+
+fn mode_of(access: Access) -> OFlags {
+    let mode = match access {
+        Access::Exclusive => OFlags::RDWR,
+        Access::ExclusiveReadOnly | Access::ReadOnly => OFlags::RDONLY,
+    };
+    mode | OFlags::CLOEXEC
+}
+
+/// Keeps everybody else from locking the file.
+fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        // NFS gives those who only read no more than this, which keeps out who would write.
+        Err(Errno::BADF) => rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared),
+        result => result,
+    }
+}
+
+fn cannot_open(name: &str, errno: Errno) -> OpenError {
+    match errno {
+        Errno::ROFS => OpenError::Unwritable {
+            name: name.to_owned(),
+        },
+        errno => system(name, "open", errno),
     }
 }
 

@@ -122,6 +122,25 @@ fn exclusive_means_once_and_looking_is_always_allowed() {
 }
 
 #[test]
+fn what_is_only_read_is_held_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let reader = Drive::open(&spec(&path), Access::ExclusiveReadOnly).unwrap();
+    let fd = reader.fd().unwrap();
+    let mode = rustix::fs::fcntl_getfl(fd).unwrap() & rustix::fs::OFlags::RWMODE;
+    assert_eq!(mode, rustix::fs::OFlags::RDONLY);
+    assert_eq!(reader.read_at(0, 16).unwrap(), [0; 16]);
+    assert!(reader.write_at(0, b"x").is_err());
+    for access in [Access::Exclusive, Access::ExclusiveReadOnly] {
+        let error = Drive::open(&spec(&path), access).unwrap_err();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    }
+    drop(reader);
+    let _writer = open(&path);
+    assert!(Drive::open(&spec(&path), Access::ExclusiveReadOnly).is_err());
+}
+
+#[test]
 fn a_shrunken_file_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "d0.img", 1 << 20);
@@ -141,6 +160,24 @@ fn a_shrunken_file_is_noticed() {
             .contains("cannot read 512 bytes at byte 524288"),
         "{error}"
     );
+}
+
+#[test]
+fn a_file_that_nothing_names_any_more_is_deleted_and_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let drive = open(&path);
+    let other = folder.path().join("d1.img");
+    assert!(!drive.is_deleted());
+    std::fs::rename(&path, &other).unwrap();
+    std::fs::hard_link(&other, &path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(!drive.is_deleted());
+    // Another file takes its name.
+    std::fs::rename(image(folder.path(), "new.img", 1 << 20), &other).unwrap();
+    assert!(drive.is_deleted());
+    check_blocking_io(&drive);
+    assert!(!open("ram:1m").is_deleted());
 }
 
 #[test]

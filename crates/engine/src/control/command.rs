@@ -14,6 +14,11 @@ impl Controller {
         match command {
             Command::Fail(member) => self.command_fail(member),
             Command::Remove(member) => self.command_remove(member),
+            Command::MayAddSpare {
+                member,
+                size_bytes,
+                returns,
+            } => self.may_add_spare(member, size_bytes, returns).map(drop),
             Command::AddSpare {
                 member,
                 size_bytes,
@@ -127,26 +132,40 @@ impl Controller {
         Ok(())
     }
 
-    fn command_add_spare(
-        &mut self,
+    /// Whether a drive may become a spare; for one that comes back, the slot that it may return to.
+    fn may_add_spare(
+        &self,
         member: MemberId,
-        drive: MemberRecord,
+        size_bytes: u64,
         returns: Option<Returning>,
-    ) -> Result<(), Refused> {
-        let at = member.0 as usize;
-        if at >= CONTAINER_MEMBERS_MAX
+    ) -> Result<Option<Slot>, Refused> {
+        if self.stopping {
+            return Err(Refused::Stopping);
+        }
+        if usize::from(member.0) >= CONTAINER_MEMBERS_MAX
             || self.state(member) != MemberState::Absent
             || self.failed.has(member)
         {
             return Err(Refused::NoSuch);
         }
-        if drive.size_bytes < self.needed_bytes() {
+        if size_bytes < self.needed_bytes() {
             return Err(Refused::TooSmall);
         }
         let returns_to = returns.and_then(|returns| self.record.may_return(returns));
         if returns.is_some() && returns_to.is_none() {
             return Err(Refused::Outdated);
         }
+        Ok(returns_to)
+    }
+
+    fn command_add_spare(
+        &mut self,
+        member: MemberId,
+        drive: MemberRecord,
+        returns: Option<Returning>,
+    ) -> Result<(), Refused> {
+        let returns_to = self.may_add_spare(member, drive.size_bytes, returns)?;
+        let at = usize::from(member.0);
         while self.record.members.len() <= at {
             self.record.members.push(MemberRecord::ABSENT);
         }

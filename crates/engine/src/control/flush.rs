@@ -8,7 +8,7 @@ use crate::units::Slot;
 /// What a flush is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FlushPurpose {
-    /// Before this volume is marked clean.
+    /// Before this volume is marked clean, or rests without that.
     Clean(usize),
     /// Of the job with this number.
     Checkpoint(u32),
@@ -46,8 +46,13 @@ impl Controller {
         match purpose {
             FlushPurpose::Clean(volume) => {
                 let is_whole = self.undecided.is_empty() && !self.marks[volume].failed;
-                if complete && is_whole {
+                let complete = complete && is_whole;
+                if complete && self.becomes_clean(volume) {
                     self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
+                } else if complete {
+                    self.marks[volume].mark = Mark::Rested;
+                } else if !self.record.volumes[volume].geometry.redundant() {
+                    self.marks[volume].mark = Mark::Unmarked;
                 } else {
                     // A member was lost: the fence comes down, and cleaning begins anew later.
                     self.allow_writes(volume);

@@ -4,7 +4,7 @@
 use super::Controller;
 use super::flush::FlushPurpose;
 use super::record::{JobKind, MemberSet, VolumeRecord};
-use crate::event::Event;
+use crate::event::{Event, VolumeEnd};
 use crate::units::{ShardId, VolumeId};
 use planted::{Bug, planted};
 
@@ -27,6 +27,8 @@ pub(crate) enum Mark {
     Flushing,
     /// This version says clean.
     Cleaning(u64),
+    /// Flushed for the end, and the record is left as it is: RAID 0 has no mark, and some volumes stay dirty.
+    Rested,
 }
 
 /// Whether a volume takes spares for its empty slots.
@@ -90,12 +92,12 @@ impl VolumeMarks {
     /// Nothing more will happen to the mark by itself.
     pub fn is_settled(&self) -> bool {
         let forgotten = planted(Bug::StoppedWhileDirty) && self.mark == Mark::Dirty;
-        matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed || forgotten
+        matches!(self.mark, Mark::Clean | Mark::Rested) || self.failed || forgotten
     }
 
-    /// As [`VolumeMarks::is_settled`], for a volume that may stay dirty.
+    /// As [`VolumeMarks::is_settled`], for a volume that is only read.
     pub fn is_at_rest(&self) -> bool {
-        self.is_settled() || self.mark == Mark::Dirty
+        self.is_settled() || matches!(self.mark, Mark::Unmarked | Mark::Dirty)
     }
 }
 
@@ -128,6 +130,9 @@ impl Controller {
             }
             // What a lost member has acknowledged may be gone: nothing can be said to be clean.
             Mark::Fencing(_) | Mark::Drained if self.marks[at].failed => self.allow_writes(at),
+            Mark::Unmarked | Mark::Dirty if self.may_rest(at) => {
+                self.marks[at].mark = Mark::Fencing(self.view_changed());
+            }
             // A write met the fence. It may be a piece that another shard has sent on before it knew of the
             // fence, and that shard's draining waits for it.
             Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
@@ -170,18 +175,42 @@ impl Controller {
         (wanted || self.jobs.kind(at) == Some(JobKind::Check { repair: true })) && !self.stopping
     }
 
+    /// A volume that is not marked clean is flushed before the end all the same.
+    fn may_rest(&self, at: usize) -> bool {
+        let volume = &self.record.volumes[at];
+        let is_heard = self.failures.is_empty() && self.undecided.is_empty();
+        let ends = self.stopping && !self.marks[at].failed && is_heard;
+        ends && !volume.read_only && !self.becomes_clean(at)
+    }
+
+    /// Whether the volume's mark may ever say clean.
+    pub(super) fn becomes_clean(&self, at: usize) -> bool {
+        let volume = &self.record.volumes[at];
+        volume.geometry.redundant() && !volume.then_resync && !volume.read_only
+    }
+
+    /// How the end leaves a volume.
+    pub(super) fn end_of(&self, at: usize) -> VolumeEnd {
+        match self.marks[at].mark {
+            _ if self.marks[at].failed => VolumeEnd::Failed,
+            _ if self.record.volumes[at].read_only => VolumeEnd::OnlyRead,
+            Mark::Rested if self.record.volumes[at].geometry.redundant() => VolumeEnd::StaysDirty,
+            Mark::Rested => VolumeEnd::Flushed,
+            _ => VolumeEnd::Clean,
+        }
+    }
+
     /// Nothing writes, and nothing on record would be lost by saying clean. While redundancy is being
     /// established the mark stays: other readers of the format go by it.
     fn may_clean(&self, at: usize) -> bool {
-        let (marks, volume) = (&self.marks[at], &self.record.volumes[at]);
+        let marks = &self.marks[at];
         let establishes = matches!(
             self.jobs.kind(at),
             Some(JobKind::Sync | JobKind::Check { repair: true })
         );
         let quiet = marks.busy == 0 && !establishes;
-        let stays_dirty = volume.then_resync || volume.read_only;
         let is_heard = self.failures.is_empty() && self.undecided.is_empty();
-        let may = !marks.failed && is_heard && !stays_dirty;
+        let may = !marks.failed && is_heard && self.becomes_clean(at);
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }
 }

@@ -51,6 +51,16 @@ pub enum Command {
     Fail(MemberId),
     /// Forget a failed member or a spare.
     Remove(MemberId),
+    /// Would [`Command::AddSpare`] be carried out? Changes nothing. To be asked before anything is written to the
+    /// drive, so that one that is refused keeps what it holds.
+    MayAddSpare {
+        /// Its number.
+        member: MemberId,
+        /// Its capacity.
+        size_bytes: u64,
+        /// As there.
+        returns: Option<Returning>,
+    },
     /// A new drive is attached and may be used as a spare.
     AddSpare {
         /// Its number.
@@ -126,6 +136,8 @@ pub enum Refused {
     NoSpare,
     /// The level has no redundancy to work with.
     NoRedundancy,
+    /// The array is being stopped.
+    Stopping,
 }
 
 /// A message. See the module's prose.

@@ -380,15 +380,16 @@ impl Controller {
             .marks
             .iter()
             .zip(&self.record.volumes)
-            .all(|(marks, volume)| {
-                let stays_dirty = volume.then_resync || volume.read_only;
-                marks.is_settled() || (stays_dirty && marks.is_at_rest())
-            });
+            .all(|(marks, volume)| marks.is_settled() || (volume.read_only && marks.is_at_rest()));
         let drained = self.is_followed() && self.flush.is_none();
         let is_written = self.updater.is_durable() || self.recorders().is_empty();
         let recorded = is_written && self.undecided.is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
+            for at in 0..self.record.volumes.len() {
+                let (volume, end) = (VolumeId(at as u8), self.end_of(at));
+                self.event(Event::VolumeStopped { volume, end });
+            }
             self.event(Event::Stopped);
         }
     }

@@ -56,10 +56,14 @@ pub enum GeometryError {
 
 impl fmt::Display for GeometryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = VOLUME_MEMBERS_MAX;
         f.write_str(match self {
             GeometryError::Members => {
-                "wrong number of members: RAID 0 takes 1 to 64, RAID 1 2 to 64, RAID 10 an even \
-                 number from 4 to 64, RAID 5 3 to 64"
+                return write!(
+                    f,
+                    "wrong number of members: RAID 0 takes 1 to {MOST}, RAID 1 2 to {MOST}, RAID 10 an \
+                     even number from 4 to {MOST}, RAID 5 3 to {MOST}"
+                );
             }
             GeometryError::Chunk => "the chunk must be a power of two from 4 KiB to 1 MiB",
             GeometryError::Block => "the block size must be 512 or 4096 bytes",

@@ -156,6 +156,19 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
         returns: None,
     };
     assert_eq!(array.command(too_small), Err(Refused::TooSmall));
+    let ask = |member, size_bytes| Command::MayAddSpare {
+        member: MemberId(member),
+        size_bytes,
+        returns: None,
+    };
+    assert_eq!(array.command(ask(4, 4096)), Err(Refused::TooSmall));
+    assert_eq!(array.command(ask(3, size_bytes)), Err(Refused::NoSuch));
+    assert_eq!(array.command(ask(4, size_bytes)), Ok(()));
+    let members = |array: &Array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        controller.wanted().members.len()
+    };
+    assert_eq!(members(&array), 4, "asking changes nothing");
     array
         .shared
         .borrow_mut()
@@ -174,6 +187,10 @@ fn a_drive_added_later_becomes_a_spare_and_is_used() {
     assert_eq!(array.command(Command::Remove(MemberId(3))), Ok(()));
     array.shared.borrow_mut().disks[2].gone = true;
     check(&mut array, 0, &content);
+    array.command(Command::Stop).unwrap();
+    for order in [ask(5, size_bytes), add] {
+        assert_eq!(array.command(order), Err(Refused::Stopping));
+    }
 }
 
 #[test]

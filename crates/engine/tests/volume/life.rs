@@ -4,8 +4,8 @@ use crate::memory::client::Client;
 use crate::memory::{Array, geometry, record};
 use crate::{quick, shapes};
 use engine::control::message::{Command, Refused};
-use engine::control::record::SyncKind;
-use engine::event::Event;
+use engine::control::record::{MemberState, Record, SyncKind};
+use engine::event::{Event, VolumeEnd};
 use engine::layout::Level;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
@@ -31,14 +31,71 @@ fn stop_flushes_marks_clean_and_refuses_what_comes_after() {
         client.drain(&mut array);
         assert_eq!(array.command(Command::Stop), Ok(()));
         array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
-        if shape.redundant() {
-            let shared = array.shared.borrow();
-            for disk in &shared.disks {
-                assert!(!disk.record.as_ref().unwrap().volumes[0].dirty);
-                assert!(disk.unflushed.is_empty());
-            }
+        for disk in &array.shared.borrow().disks {
+            let dirty = |record: &Record| record.volumes[0].dirty;
+            assert!(!disk.record.as_ref().is_some_and(dirty));
+            assert!(disk.unflushed.is_empty(), "{shape:?}");
         }
+        let end = match shape.redundant() {
+            true => VolumeEnd::Clean,
+            false => VolumeEnd::Flushed,
+        };
+        assert_eq!(ends(&array), [end]);
         assert_eq!(array.write(1, 0, &[0; 512]), Err(Failure::Stopping));
+    }
+}
+
+/// How volumes ended, as told.
+fn ends(array: &Array) -> Vec<VolumeEnd> {
+    let shared = array.shared.borrow();
+    let events = shared.events.iter();
+    let ends = events.filter_map(|event| match *event {
+        Event::VolumeStopped { end, .. } => Some(end),
+        _ => None,
+    });
+    ends.collect()
+}
+
+#[test]
+fn the_end_says_of_each_volume_how_it_was_left() {
+    let redundant = shapes().into_iter().filter(|shape| shape.redundant());
+    for shape in redundant {
+        let stop = |mut array: Array| {
+            assert_eq!(array.command(Command::Stop), Ok(()));
+            array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+            ends(&array)
+        };
+        let mut failed = Array::new(record(shape, 0, None), 2, 5, quick());
+        failed.write(0, 0, &[1; 4096]).unwrap();
+        for disk in &mut failed.shared.borrow_mut().disks {
+            disk.gone = true;
+        }
+        assert!(failed.write(0, 0, &[2; 4096]).is_err());
+        assert_eq!(stop(failed), [VolumeEnd::Failed], "{shape:?}");
+
+        let mut only_read = record(shape, 0, None);
+        only_read.volumes[0].read_only = true;
+        let only_read = Array::new(only_read, 2, 5, quick());
+        assert_eq!(stop(only_read), [VolumeEnd::OnlyRead], "{shape:?}");
+
+        if shape.level != Level::Raid10 {
+            continue;
+        }
+        // It crashed while a drive was missing.
+        let mut doubtful = record(shape, 0, None);
+        (
+            doubtful.volumes[0].dirty,
+            doubtful.volumes[0].then_resync,
+            doubtful.volumes[0].slots[0].current,
+            doubtful.members[0].state,
+        ) = (true, true, false, MemberState::Failed);
+        let mut doubtful = Array::new(doubtful, 2, 5, quick());
+        doubtful.write(0, 0, &[1; 4096]).unwrap();
+        let shared = doubtful.shared.clone();
+        assert_eq!(stop(doubtful), [VolumeEnd::StaysDirty], "{shape:?}");
+        for disk in &shared.borrow().disks[1..] {
+            assert!(disk.unflushed.is_empty(), "{shape:?}");
+        }
     }
 }
 

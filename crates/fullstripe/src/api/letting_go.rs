@@ -51,6 +51,7 @@ mod tests {
             size_bytes: 0,
             state: (*state).to_owned(),
             io_path: "ring".to_owned(),
+            deleted: false,
             bad_blocks: Vec::new(),
             bad_block_bytes: 0,
         };

@@ -26,7 +26,6 @@ mod queries;
 mod routes;
 pub mod schema;
 mod scrubs;
-mod socket;
 pub mod socket_path;
 pub mod spare;
 mod state;
@@ -39,9 +38,9 @@ pub use hook::Hook;
 pub use spare::Spares;
 
 use crate::serve::runtime::Shared;
+use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow};
 use connections::{CONNECTIONS_MAX, Limited};
-use socket::ClaimedSocket;
 use socket_path::SocketPath;
 use state::App;
 use std::sync::Arc;
@@ -89,7 +88,9 @@ pub struct ApiServer {
 /// # Errors
 /// Another process answers there, the path cannot be used, or no thread can be started.
 pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
-    let (socket, listener) = ClaimedSocket::claim(&options.socket)?;
+    options.socket.prepare_folder()?;
+    let (socket, listener) = ClaimedSocket::claim(&options.socket.path, "--socket")?;
+    listener.set_nonblocking(true)?;
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(App {
         shared: options.shared,

@@ -1,9 +1,12 @@
 //! Adding a drive to the running array.
 //!
-//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then
-//! write-hole logs are made empty where it would keep them, and its spare record is written, *before* the
-//! array knows the drive: a degraded array takes a spare at once and writes its own record onto it, which a
-//! late spare record would destroy.
+//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then the controller is
+//! asked whether it would take it, so that a drive that is refused keeps every byte. Only then write-hole logs
+//! are made empty where it would keep them, and its spare record is written, still *before* the array knows
+//! the drive: a degraded array takes a spare at once and writes its own record onto it, which a late spare
+//! record would destroy. Drives are added one at a time, so the number that the controller has agreed to is still
+//! free when the drive joins; what may be refused then is a drive that comes back when its slot has been
+//! filled in these moments, or a stop that has come between.
 
 use super::errors::ApiError;
 use super::schema::{Done, SpareRequest};
@@ -48,6 +51,8 @@ pub struct Spares {
     logged: Vec<LoggedVolume>,
     /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
     backups: Option<PathBuf>,
+    /// Nothing may be written to any drive.
+    read_only: bool,
     /// Every number has been given; numbers of drives are not used twice.
     full: Mutex<bool>,
 }
@@ -68,6 +73,11 @@ impl Spares {
             logged: logged_volumes(container.persister.mpb(), sector),
             needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
             backups,
+            read_only: container
+                .record
+                .volumes
+                .iter()
+                .all(|volume| volume.read_only),
             full: Mutex::new(false),
         }
     }
@@ -80,6 +90,12 @@ impl Spares {
     pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
         let spec = parse_spec(&request.drive)
             .map_err(|error| ApiError::bad_input(format!("{error:#}")))?;
+        if self.read_only {
+            return Err(ApiError::conflict(format!(
+                "{} is not added: the array is only read, and a spare has to be written to",
+                request.drive
+            )));
+        }
         let mut full = lock(&self.full);
         if *full {
             return Err(ApiError::conflict(format!(
@@ -92,6 +108,15 @@ impl Spares {
         // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.
         let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
         refuse_foreign(&probed, request.force || returns.is_some())?;
+        let name = probed.drive.name().to_owned();
+        let size_bytes = probed.drive.size_bytes();
+        let question = Command::MayAddSpare {
+            member: shared.next_member(),
+            size_bytes,
+            returns,
+        };
+        let refused = |why| ApiError::not_done(&format!("{name} is not added"), why);
+        shared.command(question).map_err(refused)?;
         let destroyed = if request.force {
             self.make_free(&probed)?
         } else {
@@ -102,10 +127,8 @@ impl Spares {
         if returns.is_none() {
             mark_as_spare(&probed)?;
         }
-        let name = probed.drive.name().to_owned();
         let notes = probed.drive.notes().to_vec();
-        let (size_bytes, volatile_cache) =
-            (probed.drive.size_bytes(), probed.drive.volatile_cache());
+        let volatile_cache = probed.drive.volatile_cache();
         let (kind, discards) = (probed.drive.kind(), probed.drive.discards());
         let identity = Identity::of(&probed);
         let member = shared.attach(probed.drive, identity);
@@ -120,14 +143,12 @@ impl Spares {
         };
         if let Err(why) = command(shared, order) {
             shared.detach(member);
-            let now = if returns.is_none() {
-                "; its metadata says spare now"
-            } else {
-                ""
+            let now = match (returns, self.logged.is_empty()) {
+                (None, _) => "; its metadata says spare now",
+                (Some(_), false) => "; the write-hole log on it is empty now",
+                (Some(_), true) => "",
             };
-            return Err(ApiError::conflict(format!(
-                "{name} is not added: {why}{now}"
-            )));
+            return Err(refused(why).map(|sentence| sentence + now));
         }
         Ok(Done {
             text: added(

@@ -218,17 +218,21 @@ pub fn rate(args: &RateArgs) -> Result<ExitCode> {
 /// See [`ClientError`]; with `--wait` also when the process does not end in time.
 pub fn stop(args: &StopArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
+    let before = client.get::<Status>("/v1/status").unwrap_or_default();
     let done: Done = client.order(Method::POST, "/v1/stop")?;
     if !args.wait {
         return answered(&args.reach, &done);
     }
     let deadline = Instant::now() + STOP_WITHIN;
+    let mut last = before;
     loop {
         match client.get::<Status>("/v1/status") {
             Err(error) if matches!(error.downcast_ref(), Some(ClientError::Nobody(_))) => break,
-            // An answer, or one that broke off: it is still there, or just going.
-            _ => std::thread::sleep(LOOK_EVERY),
+            Ok(status) => last = status,
+            // An answer that broke off: it is just going.
+            Err(_) => {}
         }
+        std::thread::sleep(LOOK_EVERY);
         if Instant::now() > deadline {
             bail!(
                 "the serving process has not ended within {} s",
@@ -236,6 +240,22 @@ pub fn stop(args: &StopArgs) -> Result<ExitCode> {
             );
         }
     }
-    let text = "the array is stopped".to_owned();
+    let text = stopped(&last);
     answered(&args.reach, &Done { text, member: None })
+}
+
+/// What is said of an array that has ended; `last` is its status before.
+fn stopped(last: &Status) -> String {
+    let failed = last
+        .volumes
+        .iter()
+        .filter(|volume| volume.state == "failed");
+    let failed: Vec<&str> = failed.map(|volume| volume.name.as_str()).collect();
+    match failed[..] {
+        [] => "the array is stopped".to_owned(),
+        _ => format!(
+            "the array is stopped; {} had failed and could not be flushed",
+            failed.join(", ")
+        ),
+    }
 }

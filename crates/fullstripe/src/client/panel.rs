@@ -60,12 +60,17 @@ fn drive_row(member: &MemberStatus) -> Vec<String> {
     ]
 }
 
-/// Its state, and how much of it is on record as lost.
+/// Its state, how much of it is on record as lost, and whether all of it will be.
 pub(super) fn member_state(member: &MemberStatus) -> String {
-    match member.bad_block_bytes {
-        0 => member.state.clone(),
-        bytes => format!("{}, {} of bad blocks", member.state, size(bytes)),
+    let mut text = member.state.clone();
+    if member.deleted {
+        text += ", its file is deleted and gone when serve ends";
     }
+    match member.bad_block_bytes {
+        0 => {}
+        bytes => text += &format!(", {} of bad blocks", size(bytes)),
+    }
+    text
 }
 
 fn volume_text(status: &Status, volume: &VolumeStatus) -> String {

@@ -4,7 +4,7 @@ mod commands;
 
 use super::changes::changes;
 use super::orders::{absolute, parse_rate};
-use super::panel::{duration, panel};
+use super::panel::{duration, member_state, panel};
 use crate::serve::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
 
 fn member(id: u8, state: &str) -> MemberStatus {
@@ -15,9 +15,18 @@ fn member(id: u8, state: &str) -> MemberStatus {
         size_bytes: 2_000_398_934_016,
         state: state.to_owned(),
         io_path: "ring".to_owned(),
+        deleted: false,
         bad_blocks: Vec::new(),
         bad_block_bytes: 0,
     }
+}
+
+#[test]
+fn a_drive_without_a_file_is_not_just_active() {
+    let mut drive = member(0, "active");
+    assert_eq!(member_state(&drive), "active");
+    (drive.deleted, drive.bad_block_bytes) = (true, 4096);
+    insta::assert_snapshot!(member_state(&drive), @"active, its file is deleted and gone when serve ends, 4 KiB of bad blocks");
 }
 
 fn slot(member: Option<u8>, state: &str) -> SlotStatus {

@@ -17,8 +17,20 @@ use std::path::PathBuf;
 /// A drive that cannot be opened or has no place for metadata; two with the same serial number. A drive
 /// in use is a refusal that names by whom.
 pub fn for_change(specs: &[String]) -> Result<Vec<Probed>> {
+    exclusively(specs, Access::Exclusive)
+}
+
+/// As [`for_change`], for who will only read them.
+///
+/// # Errors
+/// As there.
+pub fn for_reading(specs: &[String]) -> Result<Vec<Probed>> {
+    exclusively(specs, Access::ExclusiveReadOnly)
+}
+
+fn exclusively(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     refuse_twins(specs)?;
-    let drives = probe_all(specs, Access::Exclusive).map_err(busy_is_refusal)?;
+    let drives = probe_all(specs, access).map_err(busy_is_refusal)?;
     for probed in &drives {
         let users = probed.path().map(claimants).unwrap_or_default();
         if !users.is_empty() {

@@ -1,10 +1,8 @@
-//! How a serving process is ended: the signals it hears, what it removes when it goes, and what it has to
-//! leave.
+//! How a serving process is ended: the signals it hears, and what it has to leave.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use engine::control::record::MemberSet;
 use engine::units::MemberId;
-use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::Receiver;
@@ -49,22 +47,33 @@ impl Signals {
     }
 }
 
-/// Sockets in the file system, removed when this value goes.
-#[derive(Default)]
-pub(super) struct Sockets(Vec<PathBuf>);
-
-impl Sockets {
-    /// Notes one that this process has made.
-    pub(super) fn add(&mut self, path: Option<&Path>) {
-        self.0.extend(path.map(Path::to_owned));
-    }
+/// What an array that has come to rest leaves.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// What drives still hold.
+    pub left: LeftBehind,
+    /// Names of the volumes that had failed.
+    pub failed: Vec<String>,
 }
 
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
+impl Ended {
+    /// An error if not every volume could be brought to rest, so that whoever waits for the process learns of it.
+    ///
+    /// # Errors
+    /// One sentence that names the volumes that had failed.
+    pub fn check(&self) -> Result<()> {
+        if self.failed.is_empty() {
+            return Ok(());
         }
+        let volumes = match self.failed.len() {
+            1 => "volume",
+            _ => "volumes",
+        };
+        bail!(
+            "the array is stopped, but {volumes} {} had failed and could not be flushed; bring the lost drives \
+             back and serve again",
+            self.failed.join(", ")
+        )
     }
 }
 
@@ -105,6 +114,18 @@ impl LeftBehind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_that_had_failed_makes_the_end_an_error() {
+        let mut ended = Ended::default();
+        assert!(ended.check().is_ok());
+        ended.failed = vec!["data".to_owned(), "log".to_owned()];
+        assert_eq!(
+            ended.check().unwrap_err().to_string(),
+            "the array is stopped, but volumes data, log had failed and could not be flushed; bring the lost \
+             drives back and serve again"
+        );
+    }
 
     #[test]
     fn drives_that_keep_commands_are_named() {

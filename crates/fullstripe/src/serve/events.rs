@@ -4,7 +4,7 @@ use super::status::{DriveName, job_name};
 use super::watch::Notice;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
-use engine::event::Event;
+use engine::event::{Event, VolumeEnd};
 use engine::policy::ErrorClass;
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
@@ -135,11 +135,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             told.set("bad-block-log-full", text, true);
             told.member = Some(name);
         }
-        Event::Stopped => told.set(
-            "stopped",
-            "all volumes are flushed and marked clean".to_owned(),
-            false,
-        ),
+        Event::Stopped => told.set("stopped", "no request is served any more".to_owned(), false),
         _ => tell_volume(event, names, &mut told),
     }
     Some(told)
@@ -233,11 +229,40 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             let word = if dirty { "dirty" } else { "clean" };
             (volume, "dirty-mark", format!("is marked {word}"), false)
         }
+        Event::VolumeStopped { volume, end } => {
+            let warning = matches!(end, VolumeEnd::Failed | VolumeEnd::StaysDirty);
+            (volume, "volume-stopped", ending(end).to_owned(), warning)
+        }
         _ => return,
     };
     let name = names.volume(volume);
     told.set(kind, format!("volume {name}: {text}"), warning);
     told.volume = Some(name);
+}
+
+/// What was found, or had to be done, before the array could start.
+#[must_use]
+pub fn tell_start_note(note: &str) -> Told {
+    let mut told = Told::now();
+    told.set("start-note", note.to_owned(), false);
+    told
+}
+
+/// How a volume was left at the end.
+fn ending(end: VolumeEnd) -> &'static str {
+    match end {
+        VolumeEnd::Clean => "is flushed and marked clean",
+        VolumeEnd::Flushed => "is flushed",
+        VolumeEnd::StaysDirty => {
+            "is flushed and stays marked dirty, because a crash has put its redundancy in doubt and a drive \
+             is missing"
+        }
+        VolumeEnd::OnlyRead => "was only read, and is left as it was",
+        VolumeEnd::Failed => {
+            "had failed, and is neither flushed nor marked clean; what was written after its last flush may be \
+             lost"
+        }
+    }
 }
 
 /// Puts into words what was noticed about a drive.
@@ -254,6 +279,14 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
         Notice::AnswersAgain => {
             told.set("member-answers", format!("{name} answers again"), false);
         }
+        Notice::Deleted => told.set(
+            "member-deleted",
+            format!(
+                "the file of {name} has been deleted; it is used until this process ends, and its content is \
+                 gone then: `replace` it before that"
+            ),
+            true,
+        ),
     }
     told.member = Some(name);
     told
@@ -351,5 +384,6 @@ fn refusal(refused: Refused) -> &'static str {
         }
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
+        Refused::Stopping => "the array is being stopped",
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! In the order of its life: drives are opened and the container assembled ([`crate::container`]); the
 //! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
-//! it: clients first, then the volumes are flushed and marked clean.
+//! it: clients first, then the volumes are flushed and, where nothing is in doubt, marked clean.
 
 mod announcer;
 mod ending;
@@ -23,7 +23,7 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
-use crate::commands::open::for_change;
+use crate::commands::open::{for_change, for_reading};
 use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
@@ -34,9 +34,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
-use ending::{LeftBehind, Signals, Sockets};
+use ending::Signals;
 use engine::shard::Options;
-use events::Told;
+use events::{Told, tell_start_note};
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
@@ -135,23 +135,28 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     }
     let container = assemble(drives, start, args.read_only)
         .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
-    for note in container
-        .members
-        .iter()
-        .flat_map(|probed| probed.drive.notes())
-        .chain(&container.notes)
-    {
+    for note in start_notes(&container) {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
     serve(args, options, container, &spares)
 }
 
+/// What the user should know of the start: of the drives, then of the container.
+fn start_notes(container: &Container) -> Vec<String> {
+    let drives = container.members.iter();
+    let of_drives = drives.flat_map(|probed| probed.drive.notes());
+    of_drives.chain(&container.notes).cloned().collect()
+}
+
 /// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
 /// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
 fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, Vec<String>)> {
     let specs = [&args.drives[..], &args.spare].concat();
-    let mut drives = for_change(&specs)?;
+    let mut drives = match args.read_only {
+        true => for_reading(&specs)?,
+        false => for_change(&specs)?,
+    };
     let added = drives.split_off(args.drives.len());
     let mut new = Vec::new();
     for (probed, spec) in added.into_iter().zip(&args.spare) {
@@ -212,13 +217,10 @@ fn serve(
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &names, share)?;
     let signals = Signals::catch()?;
-    let mut sockets = Sockets::default();
-    let mut listening: Vec<Listening> = Vec::new();
-    for address in &addresses(args) {
-        let one = nbd::listen(address, args.listen)?;
-        sockets.add(one.path());
-        listening.push(one);
-    }
+    let listening = addresses(args)
+        .iter()
+        .map(|address| nbd::listen(address, args.listen))
+        .collect::<Result<Vec<Listening>>>()?;
     let uris = names
         .iter()
         .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
@@ -233,6 +235,17 @@ fn serve(
         .transpose()?
         .map(Arc::new);
     let announcer = Arc::new(Announcer::start(std::io::stdout(), std::io::stderr())?);
+    for told in start_notes(&container)
+        .iter()
+        .map(|note| tell_start_note(note))
+    {
+        // People have been told, before anything could go wrong.
+        if args.json {
+            announce(&announcer, &told, true);
+        }
+        hook.iter().for_each(|hook| hook.tell(&told));
+        events.add(told);
+    }
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
     let say = announcer.clone();
     let runtime = Runtime::start(
@@ -268,12 +281,45 @@ fn serve(
             return Err(error);
         }
     };
-    for drive in new_spares {
+    add_spares(args, (&shared, &spares), new_spares, &announcer)?;
+    let _sockets = nbd::start_listening(&shared, listening);
+    ready(&announcer, &shared, json)?;
+    signals.wait_for_end(stopped);
+    announcer.say(&"stopping");
+    if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
+        announcer.say(&format_args!("{error:#}"));
+    }
+    let result = runtime.stop(STOP_WITHIN);
+    if let Some(sentence) = result.as_ref().ok().and_then(|ended| ended.left.sentence()) {
+        announcer.say(&sentence);
+    }
+    if let Some(hook) = &hook {
+        hook.finish(STOP_WITHIN);
+    }
+    api.stop();
+    announcer.finish(PRINT_WITHIN);
+    result?.check().map(|()| ExitCode::SUCCESS)
+}
+
+/// Adds the drives that `--spare` names and that are not the array's already.
+fn add_spares(
+    args: &ServeArgs,
+    (shared, spares): (&runtime::Shared, &Spares),
+    drives: &[String],
+    announcer: &Announcer,
+) -> Result<()> {
+    for drive in drives {
+        if args.read_only {
+            announcer.say(&format_args!(
+                "{drive} is not added: --read-only takes no spares"
+            ));
+            continue;
+        }
         let request = SpareRequest {
             drive: drive.clone(),
             force: false,
         };
-        spares.add(&shared, &request).map_err(|error| {
+        spares.add(shared, &request).map_err(|error| {
             let sentence = format!("--spare {drive}: {error}");
             if error.protects_data {
                 exit_codes::refused(format!("{sentence}, as an option of `add-spare`"))
@@ -282,23 +328,7 @@ fn serve(
             }
         })?;
     }
-    nbd::start_listening(&shared, listening);
-    ready(&announcer, &shared, json)?;
-    signals.wait_for_end(stopped);
-    announcer.say(&"stopping");
-    if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
-        announcer.say(&format_args!("{error:#}"));
-    }
-    let result = runtime.stop(STOP_WITHIN);
-    if let Some(sentence) = result.as_ref().ok().and_then(LeftBehind::sentence) {
-        announcer.say(&sentence);
-    }
-    if let Some(hook) = &hook {
-        hook.finish(STOP_WITHIN);
-    }
-    api.stop();
-    announcer.finish(PRINT_WITHIN);
-    result.map(|_| ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints an event for people on standard error, for programs on standard output.

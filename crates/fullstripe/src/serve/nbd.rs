@@ -2,6 +2,7 @@
 
 use super::announcer::Announcer;
 use super::runtime::{MakePort, Shared, lock};
+use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, bail};
 use drives::mailbox::MailSender;
 use engine::control::record::Record;
@@ -10,22 +11,13 @@ use exports::nbd::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, Stop, maximum_payload_bytes, round_robin,
 };
 use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
-use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// A killed process's socket is gone after so long.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// A server that is there greets sooner, unless it is busy.
-const GREETS_WITHIN: Duration = Duration::from_secs(1);
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,9 +56,9 @@ pub struct Listening {
     address: Bound,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Bound {
-    Unix(PathBuf),
+    Unix(ClaimedSocket),
     Tcp(SocketAddr),
 }
 
@@ -78,11 +70,14 @@ enum Bound {
 pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
     match address {
         Address::Unix(path) => {
-            let socket = listen_unix(path)?;
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            if let Some(folder) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot make {}", folder.display()))?;
+            }
+            let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
             Ok(Listening {
                 socket: socket.into(),
-                address: Bound::Unix(path),
+                address: Bound::Unix(claimed),
             })
         }
         Address::Tcp(host) => {
@@ -107,75 +102,15 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
     }
 }
 
-/// Whether a process answers at a socket. That of a killed one takes connections until the kernel has taken the
-/// process's rings apart, and ends them without a word; a server of NBD speaks first.
-fn somebody_answers(path: &Path) -> bool {
-    let give_up = Instant::now() + GONE_WITHIN;
-    while let Ok(mut stream) = UnixStream::connect(path) {
-        let _ = stream.set_read_timeout(Some(GREETS_WITHIN));
-        // Silence is somebody who is busy.
-        let is_ended = match stream.read(&mut [0]) {
-            Ok(bytes) => bytes == 0,
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        if !is_ended || Instant::now() >= give_up {
-            return true;
-        }
-        std::thread::sleep(LOOK_AGAIN_AFTER);
-    }
-    false
-}
-
-/// Binds a Unix socket that only its owner may use; a socket that a dead process left is replaced.
-///
-/// # Errors
-/// Somebody answers there, or something else than a socket is in the way.
-pub fn listen_unix(path: &Path) -> Result<UnixListener> {
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            bail!(
-                "{} exists and is not a socket; name another path",
-                path.display()
-            );
-        }
-        if somebody_answers(path) {
-            bail!(
-                "another process answers at {}; stop it or name another path",
-                path.display()
-            );
-        }
-        std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
-    }
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    let socket =
-        UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-        .with_context(|| format!("cannot protect {}", path.display()))?;
-    Ok(socket)
-}
-
 impl Listening {
     /// The URI of an export at this address.
     #[must_use]
     pub fn uri(&self, export: &str) -> String {
         match &self.address {
-            Bound::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+            Bound::Unix(claimed) => {
+                format!("nbd+unix:///{export}?socket={}", claimed.path().display())
+            }
             Bound::Tcp(address) => format!("nbd://{address}/{export}"),
-        }
-    }
-
-    /// What the address leaves in the file system.
-    #[must_use]
-    pub fn path(&self) -> Option<&Path> {
-        match &self.address {
-            Bound::Unix(path) => Some(path),
-            Bound::Tcp(_) => None,
         }
     }
 }
@@ -247,11 +182,17 @@ pub(super) fn ports(
     })
 }
 
-/// Lets shard 0 accept connections and deal them to all shards.
-pub fn start_listening(shared: &Shared, listening: Vec<Listening>) {
+/// Lets shard 0 accept connections and deal them to all shards. The sockets' files are there until what is
+/// returned goes.
+pub fn start_listening(shared: &Shared, listening: Vec<Listening>) -> Vec<ClaimedSocket> {
+    let mut claimed = Vec::new();
     for one in listening {
         shared.tell_port(0, Box::new(NewListener(one.socket)));
+        if let Bound::Unix(socket) = one.address {
+            claimed.push(socket);
+        }
     }
+    claimed
 }
 
 /// Ends all connections in order: what is in flight is answered, then they are closed.
@@ -274,53 +215,4 @@ pub fn stop_ports(shared: &Shared, shards: usize, within: Duration) -> Result<()
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    /// A listener at a path for so long, which treats each connection as told.
-    fn answers(path: &Path, for_ms: u64, with: fn(UnixStream)) -> std::thread::JoinHandle<()> {
-        let listener = UnixListener::bind(path).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let end = Instant::now() + Duration::from_millis(for_ms);
-        std::thread::spawn(move || {
-            while Instant::now() < end {
-                if let Ok((stream, _)) = listener.accept() {
-                    with(stream);
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        })
-    }
-
-    #[test]
-    fn the_socket_of_a_process_that_is_going_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("nbd");
-        let going = answers(&path, 300, drop);
-        let mine = listen_unix(&path).unwrap();
-        going.join().unwrap();
-        let _ours = UnixStream::connect(&path).unwrap();
-        assert!(mine.accept().is_ok());
-    }
-
-    #[test]
-    fn who_greets_or_says_nothing_keeps_its_socket() {
-        let greet: fn(UnixStream) = |mut stream| drop(stream.write_all(b"NBDMAGIC"));
-        let say_nothing: fn(UnixStream) = |stream| {
-            std::thread::sleep(2 * GREETS_WITHIN);
-            drop(stream);
-        };
-        for with in [greet, say_nothing] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("nbd");
-            let other = answers(&path, 200, with);
-            let error = listen_unix(&path).unwrap_err().to_string();
-            assert!(error.contains("another process answers"), "{error}");
-            other.join().unwrap();
-        }
-    }
 }

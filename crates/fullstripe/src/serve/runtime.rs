@@ -1,10 +1,12 @@
 //! The running array: one thread per shard, a thread that hears events, a watch on idle drives
 //! ([`super::watch`]), and a handle through which the API orders things.
 
-use super::ending::LeftBehind;
-use super::events::{Names, NotDone, Told, tell, tell_left_out, tell_notice};
+mod listener;
+
+use super::ending::{Ended, LeftBehind};
+use super::events::{NotDone, Told};
 use super::memory::{Memory, MemoryShare};
-use super::news::{News, NewsReceiver, NewsSender, news};
+use super::news::{News, NewsSender, news};
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
@@ -22,7 +24,6 @@ use drives::world::{RingWorld, WorldOptions};
 use engine::claims::Claims;
 use engine::control::message::{Command, Message, Refused};
 use engine::control::record::{MemberSet, Record};
-use engine::event::Event;
 use engine::shard::{Engine, Options, Setup, Shard};
 use engine::stats::Stats;
 use engine::units::{MemberId, Nanos, ShardId};
@@ -69,6 +70,8 @@ pub struct Shared {
     pub scrubs: Scrubs,
     quit: AtomicBool,
     stopped: AtomicBool,
+    /// Names of volumes that had failed when the array was stopped.
+    ended_failed: Mutex<Vec<String>>,
 }
 
 /// A mutex whose holder panicked still holds what it held.
@@ -106,6 +109,7 @@ impl Runtime {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
             io_path: probed.drive.io_path(),
+            is_deleted: false,
         };
         let names = container.members.iter().map(name).collect();
         let facts = Facts {
@@ -132,6 +136,7 @@ impl Runtime {
             scrubs,
             quit: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            ended_failed: Mutex::new(Vec::new()),
         });
         let memory = Memory::new(&container.record, options)?;
         let (events, heard) = news();
@@ -153,7 +158,7 @@ impl Runtime {
             threads.push(thread.spawn(move || run_shard(start, &shared, &ready))?);
         }
         drop(ready);
-        spawn_listener(shared.clone(), heard, told)?;
+        listener::spawn(shared.clone(), heard, told)?;
         watch::start(shared.clone(), move |member, notice| {
             events.send(News::Watch(member, notice));
         })?;
@@ -184,7 +189,7 @@ impl Runtime {
     ///
     /// # Errors
     /// A data thread has failed, or the array did not come to rest in time.
-    pub fn stop(self, within: Duration) -> Result<LeftBehind> {
+    pub fn stop(self, within: Duration) -> Result<Ended> {
         self.shared
             .command(Command::Stop)
             .map_err(|not_done| anyhow!("the array cannot be stopped: {not_done}"))?;
@@ -198,7 +203,9 @@ impl Runtime {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.join()
+        let failed = std::mem::take(&mut *lock(&self.shared.ended_failed));
+        let left = self.join()?;
+        Ok(Ended { left, failed })
     }
 
     fn join(self) -> Result<LeftBehind> {
@@ -323,6 +330,12 @@ impl Shared {
         self.mail[shard].send(Mail::Port(letter));
     }
 
+    /// The number that the next drive gets.
+    #[must_use]
+    pub fn next_member(&self) -> MemberId {
+        MemberId(lock(&self.drives).len() as u8)
+    }
+
     /// Attaches a drive that has been opened for service and returns its number. It is not a spare before
     /// [`Command::AddSpare`].
     pub fn attach(&self, drive: Drive, identity: Identity) -> MemberId {
@@ -331,6 +344,7 @@ impl Shared {
             name: drive.name().to_owned(),
             serial: identity.serial.to_string(),
             io_path: drive.io_path(),
+            is_deleted: false,
         };
         lock(&self.persister).add_drive(identity);
         lock(&self.facts).drives.push(name);
@@ -438,54 +452,4 @@ fn run_shard<P: Port>(
         }
     }
     Ok(shard.engine.left_behind())
-}
-
-/// Hears events: answers commands, tells people, notices the end. Nothing that it calls may block: orders wait
-/// for it.
-fn spawn_listener(
-    shared: Arc<Shared>,
-    heard: NewsReceiver,
-    told: impl Fn(Told) + Send + 'static,
-) -> Result<()> {
-    std::thread::Builder::new()
-        .name("events".to_owned())
-        .spawn(move || {
-            while let Some((news, left_out)) = heard.next() {
-                if left_out > 0 {
-                    shared.scrubs.missed_some();
-                    told(tell_left_out(left_out));
-                }
-                if let News::Engine(Event::Answered { ticket, result }) = news {
-                    if let Some(answer) = lock(&shared.waiting).remove(&ticket) {
-                        let _ = answer.send(result);
-                    }
-                    continue;
-                }
-                if shared.hear_inspection(&news) {
-                    continue;
-                }
-                let news = match news {
-                    News::Engine(event) => News::Engine(shared.scrubs.hear(event)),
-                    news @ News::Watch(..) => news,
-                };
-                let words = {
-                    let facts = lock(&shared.facts);
-                    let names = Names {
-                        volumes: &facts.volume_names,
-                        drives: &facts.drives,
-                    };
-                    match &news {
-                        News::Engine(event) => tell(event, &names),
-                        News::Watch(member, notice) => Some(tell_notice(*member, *notice, &names)),
-                    }
-                };
-                if let Some(words) = words {
-                    told(words);
-                }
-                if let News::Engine(Event::Stopped) = news {
-                    shared.stopped.store(true, Ordering::Release);
-                }
-            }
-        })?;
-    Ok(())
 }

@@ -61,6 +61,9 @@ pub struct MemberStatus {
     /// How its I/O reaches the kernel: `ring`, `inline` (on the data thread) or `helpers` (on threads of
     /// its own).
     pub io_path: String,
+    /// It is a file that has been deleted: its content is gone when the process ends.
+    #[serde(default)]
+    pub deleted: bool,
     /// Ranges of it that are on record as lost: reads of them are answered from other drives, or are errors,
     /// until they are written.
     #[serde(default)]
@@ -152,6 +155,8 @@ pub struct DriveName {
     pub serial: String,
     /// How its I/O reaches the kernel.
     pub io_path: IoPath,
+    /// It is a file that has been deleted since.
+    pub is_deleted: bool,
 }
 
 /// Everything that does not change while the array runs, and names.
@@ -241,6 +246,7 @@ fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
                 }
                 .to_owned(),
                 io_path: drive.io_path.to_string(),
+                deleted: drive.is_deleted,
                 bad_block_bytes: bad_blocks.iter().map(|range| range.length_bytes).sum(),
                 bad_blocks,
             }

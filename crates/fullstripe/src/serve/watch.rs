@@ -4,6 +4,10 @@
 //! hangs does not answer, and then that thread hangs and nothing else. The watch itself never asks: it
 //! starts these threads, and notices which of them have been waiting for too long. That is told, and no
 //! reason to fail the drive, because nothing is at stake: the next I/O will have a deadline.
+//!
+//! A file that is deleted while it serves is told of as well, once, and kept. It can be read and written until this
+//! process ends, so to fail it would give up redundancy that is there; and nobody can bring it back, so there is
+//! nothing to wait for. What has to be done only an operator can do: `replace` the drive while it still has its data.
 
 use super::runtime::{Shared, lock};
 use drives::drive::Drive;
@@ -11,6 +15,7 @@ use drives::mailbox::Mail;
 use engine::control::message::Message;
 use engine::units::MemberId;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -30,6 +35,8 @@ pub enum Notice {
     Silent,
     /// It has answered after all.
     AnswersAgain,
+    /// It is a file that has been deleted.
+    Deleted,
 }
 
 /// A drive and the thread that asks it.
@@ -37,11 +44,17 @@ struct Watched {
     drive: Weak<Drive>,
     asking: Arc<Asking>,
     is_silent: bool,
+    is_deleted: bool,
 }
 
-/// Since when the thread has been waiting for an answer.
+/// What the thread has found out.
 #[derive(Default)]
-struct Asking(Mutex<Option<Instant>>);
+struct Asking {
+    /// Since when it has been waiting for an answer.
+    since: Mutex<Option<Instant>>,
+    /// See [`Drive::is_deleted`].
+    is_deleted: AtomicBool,
+}
 
 /// Starts the watch over the drives of `shared`; `noticed` hears what is noticed.
 ///
@@ -94,6 +107,10 @@ fn look(
                         },
                     );
                 }
+                if !one.is_deleted && one.asking.is_deleted.load(Ordering::Acquire) {
+                    one.is_deleted = true;
+                    noticed(member, Notice::Deleted);
+                }
             }
             // Where no thread is to be had, the next look tries again.
             (Some(drive), _) => *place = watch(shared, member, drive).ok(),
@@ -109,6 +126,7 @@ fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Resu
         drive: Arc::downgrade(drive),
         asking: asking.clone(),
         is_silent: false,
+        is_deleted: false,
     };
     let (shared, drive) = (Arc::downgrade(shared), one.drive.clone());
     let thread = std::thread::Builder::new().name(format!("watch-{}", member.0));
@@ -132,9 +150,12 @@ fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Resu
 
 /// Asks a drive whether it is there, and has it failed when it is not.
 fn ask(shared: &Shared, member: MemberId, drive: &Drive, asking: &Asking) {
-    *lock(&asking.0) = Some(Instant::now());
+    *lock(&asking.since) = Some(Instant::now());
     let answer = drive.is_alive();
-    *lock(&asking.0) = None;
+    asking
+        .is_deleted
+        .fetch_or(drive.is_deleted(), Ordering::AcqRel);
+    *lock(&asking.since) = None;
     if let Err(error) = answer {
         let message = Message::MemberFailed {
             member,
@@ -147,6 +168,6 @@ fn ask(shared: &Shared, member: MemberId, drive: &Drive, asking: &Asking) {
 
 impl Asking {
     fn silent_for(&self) -> Duration {
-        lock(&self.0).map_or(Duration::ZERO, |since| since.elapsed())
+        lock(&self.since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 }

@@ -48,6 +48,11 @@ impl Bed {
         path
     }
 
+    /// Takes files that are in the folder already, `d0`, `d1`, …, for its drives.
+    pub fn adopt_drives(&mut self, count: usize) {
+        self.drives = (0..count).map(|at| self.path(&format!("d{at}"))).collect();
+    }
+
     /// The drive with this number.
     pub fn drive(&self, at: usize) -> &Path {
         &self.drives[at]

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Programs that tests call and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 19] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("blockdev", "util-linux"),
     ("fio", "fio"),
     ("nbdinfo", "libnbd-bin"),
@@ -27,6 +27,7 @@ const PACKAGES: [(&str, &str); 19] = [
     ("fusermount3", "fuse3"),
     ("setpriv", "util-linux"),
     ("sync", "coreutils"),
+    ("tar", "tar"),
     ("valgrind", "valgrind"),
 ];
 

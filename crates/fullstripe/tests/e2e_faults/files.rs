@@ -2,7 +2,9 @@
 
 use crate::common::checks::{ledger, load};
 use crate::common::faulty::with_faulty_device;
+use crate::common::process::run;
 use crate::common::{Bed, Loop, MIB, Mix, Mount, is_root};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::path::PathBuf;
 
 #[test]
@@ -265,4 +267,38 @@ fn a_cache_that_is_switched_on_is_told_of() {
     std::fs::write(&cache, "write back").expect("the kernel takes it");
     server.wait_event("cache-turned-volatile", "is flushed from now on", 20);
     server.stop();
+}
+
+/// The limit of the process (RLIMIT_FSIZE, `ulimit -f`) is reached, for which the kernel sends SIGXFSZ.
+#[test]
+fn a_file_that_the_process_may_not_write_so_far_is_a_failed_member() {
+    let bed = Bed::new(2, 48 * MIB);
+    // Metadata lies at the end, which is beyond the limit in the longer file only.
+    bed.set_length(1, 64 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let mut server = bed.serve(bed.drives()).start();
+    let limit = Rlimit {
+        current: Some(56 * MIB),
+        maximum: Some(56 * MIB),
+    };
+    let pid = Pid::from_raw(server.pid().cast_signed());
+    prlimit(pid, Resource::Fsize, limit).expect("a limit of one's own child");
+    let load = load(&server, 4, Mix::Everything);
+    let event = server.wait_event("member-failed", "d1", 20);
+    let text = event["text"].as_str().unwrap_or_default();
+    assert!(text.contains("File too large"), "{text}");
+    load.wait_for(200, 30);
+    let mut ledger = load.stop();
+    server.verify("data", &mut ledger);
+    assert_eq!(server.volume_state(0), "degraded");
+    server.stop();
+
+    // A command says what is wrong as well.
+    let limit = "ulimit -f 1024; exec \"$0\" \"$@\"";
+    let mut command = crate::common::process::tied(std::path::Path::new("/bin/sh"));
+    command.args(["-c", limit, env!("CARGO_BIN_EXE_fullstripe")]);
+    command.args(["create", "more", "--level", "1"]);
+    let other = [bed.file("e0", 48 * MIB), bed.file("e1", 48 * MIB)];
+    command.args(other).current_dir(bed.path("."));
+    run(&mut command, 40).refused("File too large");
 }

@@ -190,3 +190,29 @@ fn signals_at_any_moment_of_the_start_leave_a_startable_array() {
     assert_eq!(server.client("data").read(0, 4096), Ok(vec![0; 4096]));
     server.stop();
 }
+
+/// What was done at the start is asked for later, by programs and by people who were not there.
+#[test]
+fn a_replay_at_the_start_is_among_the_events() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let load = ledger(&server, 0, 5).load(server.clients("data", 2), Mix::Everything);
+    load.wait_for(100, 30);
+    server.kill();
+    let (mut ledger, _) = load.end();
+    bed.wait_released();
+    let server = bed
+        .serve(bed.drives())
+        .option(&["--on-event", "cat >> heard"])
+        .start();
+    let words = "its write-hole log has made parity right";
+    assert!(server.words().contains(words), "{}", server.words());
+    server.wait_event("start-note", words, 10);
+    let told = server.order(&["events", "--json"]).ok();
+    assert!(told.out.contains(words), "{told}");
+    server.verify("data", &mut ledger);
+    server.stop();
+    let heard = std::fs::read_to_string(bed.path("heard")).expect("the hook was called");
+    assert!(heard.contains(words), "{heard}");
+}

@@ -231,3 +231,39 @@ fn a_rebuild_under_load_that_is_killed_is_done_again() {
         expect_clean(&bed, members);
     }
 }
+
+/// As wide as the engine serves, and not wider.
+#[test]
+fn the_widest_array_serves_and_a_wider_one_is_not_made() {
+    const WIDEST: usize = engine::limits::VOLUME_MEMBERS_MAX;
+    for level in [0, 5, 10] {
+        let bed = Bed::new(WIDEST + 2, 24 * MIB);
+        let before = std::fs::read(bed.drive(0)).expect("it is there");
+        bed.try_create("data", level, bed.drives(), &["--wide"])
+            .refused(&format!("at most {WIDEST}"));
+        let now = std::fs::read(bed.drive(0)).expect("it is there");
+        assert!(now == before, "it was written to");
+        bed.create("data", level, bed.first(WIDEST), &["--wide"]);
+        let server = bed
+            .serve(bed.first(WIDEST))
+            .option(&["--shards", "2"])
+            .start();
+        let load = ledger(&server, 0, 30).load(server.clients("data", 2), Mix::Everything);
+        load.wait_for(300, 60);
+        if level != 0 {
+            let last = bed.drive(WIDEST - 1).display().to_string();
+            server.order(&["fail", &last]).ok();
+            load.wait_for(100, 60);
+            let spare = bed.drive(WIDEST).display().to_string();
+            server.order(&["add-spare", &spare]).ok();
+            server.wait_event("job-ended", "rebuild finished", 60);
+        }
+        let mut ledger = load.stop();
+        server.wait_optimal(60);
+        server.verify("data", &mut ledger);
+        if level != 0 {
+            scrub_finds_nothing(&server, "data");
+        }
+        server.stop();
+    }
+}

@@ -2,7 +2,9 @@
 
 use crate::common::checks::ledger;
 use crate::common::nbd::{EINVAL, EPERM, FLAG_FUA, WRITE};
-use crate::common::{Bed, MIB, Mix};
+use crate::common::process::{run, tool};
+use crate::common::{Bed, MIB, Mix, Mount, is_root};
+use std::path::PathBuf;
 
 #[test]
 fn a_degraded_start_needs_the_flag_once() {
@@ -251,4 +253,70 @@ fn requests_outside_the_rules_are_answered_and_the_connection_lives_on() {
         "no such export"
     );
     server.stop();
+}
+
+#[test]
+fn drives_that_nothing_can_be_written_to_can_be_read() {
+    if !is_root("drives_that_nothing_can_be_written_to_can_be_read") {
+        return;
+    }
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let mut ledger = ledger(&server, 0, 6);
+    ledger.fill(&mut server.client("data"));
+    server.stop();
+    let folder = bed.drive(0).parent().expect("a folder").to_owned();
+    let place = bed.path("sealed");
+    let from = folder.display().to_string();
+    let mount = Mount::new(&["--bind", &from], &place);
+    let mut seal = tool("mount");
+    run(seal.args(["-o", "remount,bind,ro"]).arg(&place), 30).ok();
+    let sealed: Vec<PathBuf> = (0..3).map(|at| place.join(format!("d{at}"))).collect();
+    bed.serve(&sealed).refused("mounted read-only");
+    let server = bed.serve(&sealed).option(&["--read-only"]).start();
+    assert_eq!(server.at_start["volumes"][0]["read_only"], true);
+    server.verify("data", &mut ledger);
+    assert_eq!(server.client("data").write(0, &[1; 512]), Err(EPERM));
+    // They are held all the same, under their other names, too.
+    bed.serve(bed.drives()).refused("in use");
+    bed.serve(&sealed)
+        .option(&["--read-only"])
+        .refused("in use");
+    server.stop();
+    mount.end();
+}
+
+/// Adding a spare would write its record onto it.
+#[test]
+fn who_only_reads_takes_no_spares() {
+    let bed = Bed::new(4, 48 * MIB);
+    bed.create("data", 1, bed.first(2), &[]);
+    let [named, added] = [2, 3].map(|at| bed.drive(at).display().to_string());
+    let before = std::fs::read(&named).expect("it is there");
+    let words = ["--read-only", "--spare", &named];
+    let server = bed.serve(bed.first(2)).option(&words).start();
+    server.order(&["add-spare", &added]).refused("only read");
+    let members = server.status()["members"].as_array().map(Vec::len);
+    assert_eq!(members, Some(2));
+    assert!(
+        server.words().contains("d2 is not added"),
+        "{}",
+        server.words()
+    );
+    server.stop();
+    for drive in [named, added] {
+        let now = std::fs::read(&drive).expect("it is there");
+        assert!(now == before, "{drive} was written to");
+    }
+}
+
+#[test]
+fn more_drives_than_a_process_can_number_are_refused() {
+    const MOST: usize = engine::limits::CONTAINER_MEMBERS_MAX;
+    let bed = Bed::new(MOST + 1, 16 * MIB);
+    bed.create("data", 1, bed.first(2), &[]);
+    bed.serve(bed.drives())
+        .refused(&format!("name at most {MOST}"));
+    bed.serve(bed.first(MOST)).start().stop();
 }

@@ -124,3 +124,48 @@ fn two_volumes_change_a_drive_together() {
     }
     server.stop();
 }
+
+/// A drive is lost that one volume survives and the other does not.
+#[test]
+fn the_end_says_of_each_volume_how_it_was_left() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("fast", 0, bed.drives(), &["--size", "16m"]);
+    bed.create("safe", 1, bed.drives(), &[]);
+    let end = |server: Server<'_>| {
+        server.signal(rustix::process::Signal::TERM);
+        let safe = server.wait_event("volume-stopped", "volume safe", 20);
+        assert_eq!(safe["text"], "volume safe: is flushed and marked clean");
+        let fast = server.wait_event("volume-stopped", "volume fast", 20);
+        server.wait_event("stopped", "no request is served any more", 20);
+        let (status, words) = server.end();
+        (
+            fast["text"].as_str().unwrap_or_default().to_owned(),
+            status,
+            words,
+        )
+    };
+    let server = bed.serve(bed.drives()).start();
+    for name in ["fast", "safe"] {
+        server
+            .client(name)
+            .write(0, &[1; 4096])
+            .expect("it is written");
+    }
+    let (fast, status, words) = end(server);
+    assert_eq!(fast, "volume fast: is flushed");
+    assert!(status.success(), "{words}");
+
+    let server = bed.serve(bed.drives()).start();
+    for name in ["fast", "safe"] {
+        server
+            .client(name)
+            .write(0, &[2; 4096])
+            .expect("it is written");
+    }
+    bed.set_length(1, MIB);
+    server.wait_event("volume-failed", "fast", 20);
+    let (fast, status, words) = end(server);
+    assert!(fast.contains("neither flushed nor marked clean"), "{fast}");
+    assert_eq!(status.code(), Some(1), "{words}");
+    assert!(words.contains("volume fast had failed"), "{words}");
+}

@@ -23,7 +23,7 @@
 //! | 40 | 24 | zeros |
 //! | 64 | .. | the text: JSON, whose fields are those of the program that serves |
 //!
-//! All integers are little-endian.
+//! All integers are little-endian. Notes of a newer version are left as they are ([`newer_version`]).
 
 use super::SECTOR_BYTES;
 use super::place::Placement;
@@ -31,6 +31,7 @@ use super::record::{Mpb, SectorSize};
 use super::shadow::is_free;
 use crate::crc32c::crc32c;
 use alloc::vec::Vec;
+use planted::{Bug, planted};
 
 const MAGIC: &[u8; 16] = b"fullstripe notes";
 const VERSION: u32 = 1;
@@ -112,6 +113,14 @@ pub fn has_mark(copy: &[u8]) -> bool {
     copy.starts_with(MAGIC)
 }
 
+/// The version of this layout in `copy`, if it is newer than this program's: such notes are left as they are, and the
+/// drive gets none of ours.
+#[must_use]
+pub fn newer_version(copy: &[u8]) -> Option<u32> {
+    let found = u32::from_le_bytes(*copy.get(MAGIC.len()..)?.first_chunk()?);
+    (has_mark(copy) && found > VERSION && !planted(Bug::NewerOverwritten)).then_some(found)
+}
+
 /// Whether a drive whose places are `placement` has room for notes beside what `mpb` puts on it.
 #[must_use]
 pub fn has_room(placement: &Placement, mpb: &Mpb) -> bool {
@@ -169,6 +178,21 @@ mod tests {
         let mut long = bytes.clone();
         long[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(Notes::decode(&long), None);
+    }
+
+    #[test]
+    fn notes_of_a_newer_version_are_known_as_that() {
+        let mut bytes = notes(b"{}").encode(SectorSize::Bytes512).unwrap();
+        assert_eq!(newer_version(&bytes), None);
+        bytes[16] = VERSION as u8 + 1;
+        assert_eq!(newer_version(&bytes), Some(VERSION + 1));
+        assert_eq!(Notes::decode(&bytes), None);
+        bytes[16] = 0;
+        assert_eq!(newer_version(&bytes), None);
+        bytes[16] = VERSION as u8 + 1;
+        assert_eq!(newer_version(&bytes[..19]), None);
+        bytes[0] = b'F';
+        assert_eq!(newer_version(&bytes), None);
     }
 
     #[test]

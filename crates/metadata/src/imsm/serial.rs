@@ -14,8 +14,10 @@ pub const SERIAL_BYTES: usize = 16;
 /// What a failed drive's serial ends with.
 const FAILED_SUFFIX: &[u8; 2] = b":0";
 
-/// A serial as stored in the disk table: padded with NUL, not terminated when 16 bytes long.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A serial as stored in the disk table: it ends at its first NUL, or with the field. What stands behind the NUL
+/// means nothing: mdadm pads with NULs, but leaves there what was in its memory when it writes the serial
+/// of a failed or missing drive. It is kept when a record is written again, and otherwise nobody looks at it.
+#[derive(Clone, Copy, Default)]
 pub struct Serial(pub [u8; SERIAL_BYTES]);
 
 impl Serial {
@@ -39,15 +41,11 @@ impl Serial {
         Self(stored)
     }
 
-    /// The bytes before the padding.
+    /// The bytes before its end.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let end = self
-            .0
-            .iter()
-            .rposition(|&byte| byte != 0)
-            .map_or(0, |last| last + 1);
-        &self.0[..end]
+        let end = self.0.iter().position(|&byte| byte == 0);
+        &self.0[..end.unwrap_or(SERIAL_BYTES)]
     }
 
     /// Whether there is no serial at all; such a drive cannot be a member.
@@ -88,15 +86,23 @@ impl Serial {
     }
 }
 
+impl PartialEq for Serial {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Serial {}
+
 impl fmt::Display for Serial {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&printable(&self.0))
+        out.write_str(&printable(self.bytes()))
     }
 }
 
 impl fmt::Debug for Serial {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Serial({:?})", printable(&self.0))
+        write!(out, "Serial({:?})", printable(self.bytes()))
     }
 }
 
@@ -156,6 +162,32 @@ mod tests {
         assert_eq!(
             serial("ABCDEFGHIJKLMNOP").failed().to_string(),
             "DEFGHIJKLMNOP:0"
+        );
+    }
+
+    /// What stands behind the end is whatever lay in a program's memory: mdadm leaves it there when it
+    /// writes the form of a failed or missing drive over a longer serial.
+    #[test]
+    fn a_serial_ends_at_its_first_nul() {
+        let own = serial("IMSMLAB0001");
+        let dirty = |clean: Serial| {
+            let mut stored = clean.0;
+            let end = clean.bytes().len();
+            stored[end + 1..].copy_from_slice(&b"\xF0\x7F\x1B[31mXYZABCDEF"[..15 - end]);
+            Serial(stored)
+        };
+        for clean in [own, own.failed(), own.failed().without_first()] {
+            assert_ne!(dirty(clean).0, clean.0);
+            assert_eq!(dirty(clean).to_string(), clean.to_string());
+            assert_eq!(dirty(clean).bytes(), clean.bytes());
+            assert_eq!(dirty(clean), clean);
+        }
+        assert!(own.is_listed_as_failed_by(&dirty(own.failed())));
+        assert_eq!(dirty(own).failed(), own.failed());
+        assert!(Serial(*b"\0BCDEFGHIJKLMNOP").is_empty());
+        assert_eq!(
+            Serial(*b"A\x1B[31mB\xFF\0\0\0\0\0\0\0\0").to_string(),
+            "A?[31mB?"
         );
     }
 

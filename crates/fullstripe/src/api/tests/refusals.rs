@@ -224,3 +224,21 @@ fn a_rebuild_of_nothing_or_onto_nothing_is_refused() {
     assert_eq!(code, 409);
     assert!(sentence.contains("RAID 0 has no redundancy"), "{sentence}");
 }
+
+#[test]
+fn an_array_that_is_being_stopped_takes_no_spares() {
+    let served = Served::new(Level::Raid1, 2);
+    let path = served.folder.path().join("new.img");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let stop = engine::control::message::Command::Stop;
+    served.shared.command(stop).unwrap();
+    let (code, sentence, _) = refusal(served.add_spare(&path.display().to_string(), false));
+    assert_eq!(code, 409);
+    assert!(
+        sentence.ends_with("is not added: the array is being stopped"),
+        "{sentence}"
+    );
+    assert!(std::fs::read(&path).unwrap() == before, "it was written to");
+}

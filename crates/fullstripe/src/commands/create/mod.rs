@@ -83,6 +83,13 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
 
 fn create(args: &CreateArgs) -> Result<ExitCode> {
     let spec = spec(args)?;
+    let most = engine::limits::VOLUME_MEMBERS_MAX;
+    if args.drives.len() > most {
+        bail!(
+            "{} drives are more than an array is served with; name at most {most}",
+            args.drives.len()
+        );
+    }
     let drives = for_change(&args.drives)?;
     require_lasting(&drives)?;
     let created = match whole_container(&drives) {

@@ -11,10 +11,10 @@ use crate::serve::snapshot::Snapshot;
 use drives::drive::Drive;
 use engine::control::record::MemberState;
 use engine::units::MemberId;
-use metadata::imsm::notes::{Notes, TEXT_BYTES_MAX, has_room};
+use metadata::imsm::notes::{Notes, TEXT_BYTES_MAX, has_room, newer_version};
 use metadata::imsm::place::{ByteRange, Placement};
 use metadata::imsm::{Mpb, SectorSize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +55,8 @@ struct Keeper {
     saved_turn: u64,
     saved_at: Instant,
     busy: Busy,
+    /// Drives with notes of a newer version, which stay.
+    left_alone: BTreeSet<u8>,
 }
 
 impl Keeper {
@@ -66,6 +68,7 @@ impl Keeper {
             saved_turn: 0,
             saved_at: Instant::now(),
             busy: Busy::new(),
+            left_alone: BTreeSet::new(),
         }
     }
 
@@ -168,15 +171,22 @@ impl Keeper {
             .zip(shared.drives())
             .filter_map(|(at, drive)| Some((at, drive?)))
             .filter(|(at, drive)| is_active(*at) && place_on(drive, &mpb).is_some())
+            .filter(|(at, _)| !self.left_alone.contains(at))
             .collect();
         let count = drives.len();
         let written = on_each(&mut self.busy, drives, move |drive| {
             write(&drive, &mpb, &notes)
         });
-        let all = written.len() == count;
         self.saved_at = Instant::now();
-        // On one drive they are remembered; on none they are tried again.
-        if written.values().any(|done| *done) || (all && count == 0) {
+        let left = written
+            .iter()
+            .filter(|(_, end)| **end == Written::LeftAlone);
+        let left: Vec<u8> = left.map(|(at, _)| *at).collect();
+        // On one drive they are remembered; on none they are tried again, unless none takes any.
+        let is_done = written.values().any(|end| *end == Written::Done);
+        let takes_none = left.len() == count;
+        self.left_alone.extend(left);
+        if is_done || takes_none {
             self.saved_revision = revision;
             shared
                 .scrubs
@@ -208,16 +218,40 @@ fn newest_on(drive: &Drive) -> Option<Notes> {
     copies.max_by_key(|notes| notes.sequence)
 }
 
-/// Writes notes to a drive, durably; returns whether it has them.
-fn write(drive: &Drive, mpb: &Mpb, notes: &Notes) -> bool {
+/// What became of notes for a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Written {
+    /// It has them, durably.
+    Done,
+    /// It does not.
+    Failed,
+    /// A newer version's lie there, and stay.
+    LeftAlone,
+}
+
+/// Writes notes to a drive.
+fn write(drive: &Drive, mpb: &Mpb, notes: &Notes) -> Written {
     let Some((places, sector)) = place_on(drive, mpb) else {
-        return false;
+        return Written::Failed;
     };
+    for place in &places {
+        // What is there is looked at each time, because a drive may have joined since the start; what cannot be
+        // read may be anybody's.
+        match drive.read_at(place.offset_bytes, sector.bytes()) {
+            Ok(first) if newer_version(&first).is_some() => return Written::LeftAlone,
+            Ok(_) => {}
+            Err(_) => return Written::Failed,
+        }
+    }
     let place = places[notes.copy()];
-    notes.encode(sector).is_some_and(|bytes| {
+    let written = notes.encode(sector).is_some_and(|bytes| {
         let written = drive.write_at(place.offset_bytes, &bytes);
         written.and_then(|()| drive.flush()).is_ok()
-    })
+    });
+    match written {
+        true => Written::Done,
+        false => Written::Failed,
+    }
 }
 
 /// Calls `work` on each drive at the same time and returns the answers that came in time. A drive that has

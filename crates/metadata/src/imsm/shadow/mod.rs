@@ -74,6 +74,7 @@ use crate::crc32c::crc32c;
 use alloc::vec::Vec;
 use core::fmt;
 use layout::{Header, VERSION};
+use planted::{Bug, planted};
 
 pub(super) use layout::MAGIC;
 
@@ -232,6 +233,17 @@ pub enum ShadowError {
     Contradiction,
     /// The record in it puts data where the shadow lies: what was read is somebody's data.
     Misplaced,
+}
+
+impl ShadowError {
+    /// Whether a newer version of this program wrote it, which may know what to do with it when it comes back:
+    /// then the place is not written to, and the drive goes without a shadow of ours. An old shadow does no
+    /// harm beside newer records, whoever wrote those: that is what its header is for.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Self::Version { found } if *found > VERSION)
+            && !planted(Bug::NewerOverwritten)
+    }
 }
 
 impl fmt::Display for ShadowError {

@@ -1,0 +1,336 @@
+//! Claiming the path of a Unix socket, the API's or one for NBD: one process answers on it, and what a dead process
+//! left is in nobody's way.
+//!
+//! A socket file outlives its process, so its presence says nothing; only a refused connection says that it
+//! is a leftover. Between the look and the removal another process could claim the path, so both happen
+//! under a lock of the folder, which vanishes with its holder and leaves no file behind.
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// A killed process's socket is gone after so long.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// Whoever closes connections without a word does so sooner. Silence is a client's turn to speak, or
+/// somebody who is busy.
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
+/// Another process's look at a path in the same folder takes less.
+const LOCKED_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// A path on which this process listens. Dropping it removes the socket's file.
+#[derive(Debug)]
+pub struct ClaimedSocket {
+    path: PathBuf,
+    /// Device and inode, to recognise our own file.
+    file: (u64, u64),
+}
+
+impl ClaimedSocket {
+    /// Listens on `path` with mode 0600; `option` is the one that names another path.
+    ///
+    /// # Errors
+    /// Somebody answers on the path, something else than a socket lies there, or the system
+    /// refuses.
+    pub fn claim(path: &Path, option: &str) -> Result<(ClaimedSocket, UnixListener)> {
+        ClaimedSocket::claim_within(path, option, LOCKED_WITHIN)
+    }
+
+    fn claim_within(
+        path: &Path,
+        option: &str,
+        patience: Duration,
+    ) -> Result<(ClaimedSocket, UnixListener)> {
+        let shown = path.display();
+        let address = SocketAddrUnix::new(path).map_err(|_| {
+            anyhow!("{shown} cannot be a socket: a path of at most 107 bytes is needed")
+        })?;
+        let _lock = lock_folder(path, patience)?;
+        clear(path, option)?;
+        let listener = listen(&address).with_context(|| format!("cannot listen on {shown}"))?;
+        let metadata = std::fs::symlink_metadata(path)
+            .with_context(|| format!("cannot look at the socket {shown}"))?;
+        let claimed = ClaimedSocket {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            file: (metadata.dev(), metadata.ino()),
+        };
+        Ok((claimed, listener))
+    }
+
+    /// The path, from the root.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ClaimedSocket {
+    fn drop(&mut self) {
+        // Who cannot get the lock leaves a leftover, which is in nobody's way.
+        let Ok(_lock) = lock_folder(&self.path, LOCKED_WITHIN) else {
+            return;
+        };
+        let ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file);
+        if ours {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Locks the folder of `path`. Anybody who can read a folder like `/tmp` can keep it locked for ever, so this
+/// waits for at most `patience`.
+fn lock_folder(path: &Path, patience: Duration) -> Result<OwnedFd> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let shown = folder.display();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let what = || format!("cannot use the socket's folder {shown}");
+    let lock = rustix::fs::open(folder, flags, Mode::empty()).with_context(what)?;
+    let give_up = Instant::now() + patience;
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < give_up => {
+                std::thread::sleep(LOOK_AGAIN_AFTER);
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) => bail!(
+                "another process keeps the socket's folder {shown} locked; put the socket into another folder"
+            ),
+            Err(error) => return Err(error).with_context(what),
+        }
+    }
+}
+
+/// Removes what a dead process left behind.
+fn clear(path: &Path, option: &str) -> Result<()> {
+    let shown = path.display();
+    let stat = match rustix::fs::lstat(path) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot look at {shown}")),
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        bail!("{shown} exists and is not a socket; name another path with {option}");
+    }
+    let answers =
+        somebody_answers(path).with_context(|| format!("cannot tell whether {shown} is in use"))?;
+    if answers {
+        bail!("another process answers on {shown}; stop it, or name another path with {option}");
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove the leftover {shown}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a process answers at a socket. That of a killed one may take connections until the kernel has taken the
+/// process's rings apart, and ends them without a word.
+fn somebody_answers(path: &Path) -> std::io::Result<bool> {
+    let give_up = Instant::now() + GONE_WITHIN;
+    loop {
+        let mut stream = match connect(path) {
+            Ok(stream) => stream,
+            Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(false),
+            // Whoever listens has more connections waiting than it takes.
+            Err(Errno::AGAIN) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        stream.set_read_timeout(Some(CLOSES_WITHIN))?;
+        let is_ended = match stream.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        if !is_ended || Instant::now() >= give_up {
+            return Ok(true);
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+/// Connects without waiting for room in the queue of who listens.
+fn connect(path: &Path) -> Result<UnixStream, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(UnixStream::from(socket))
+}
+
+fn listen(address: &SocketAddrUnix) -> Result<UnixListener, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux makes the file with the mode of the unbound socket: there is no moment in which others
+    // could connect.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::inotify;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn claim(path: &Path) -> Result<(ClaimedSocket, UnixListener)> {
+        ClaimedSocket::claim(path, "--socket")
+    }
+
+    fn refusal(path: &Path) -> String {
+        claim(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_socket_is_private_and_goes_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api.sock");
+        let (claimed, listener) = claim(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let error = refusal(&path);
+        assert!(error.contains("another process answers on"), "{error}");
+        drop((claimed, listener));
+        assert!(!path.exists());
+    }
+
+    /// Its mode is right from the first moment: nothing changes it after the file has been made.
+    #[test]
+    fn the_socket_is_private_from_the_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::ATTRIB;
+        inotify::add_watch(&watch, folder.path(), wanted).unwrap();
+        let path = folder.path().join("nbd.sock");
+        let _claimed = claim(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&watch, &mut buffer);
+        let made = reader.next().unwrap();
+        assert!(made.events().contains(inotify::ReadFlags::CREATE));
+        let after = reader.next().err();
+        assert_eq!(
+            after,
+            Some(Errno::AGAIN),
+            "the file was changed after it was made"
+        );
+    }
+
+    /// Two processes that find the same leftover must not each remove what they find.
+    #[test]
+    fn a_leftover_is_removed_under_a_lock_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        let lock = lock_folder(&path, Duration::ZERO).unwrap();
+        let error = ClaimedSocket::claim_within(&path, "--nbd", Duration::ZERO).unwrap_err();
+        assert!(
+            error.to_string().contains("keeps the socket's folder"),
+            "{error}"
+        );
+        assert!(path.exists());
+        drop(lock);
+        let _claimed = ClaimedSocket::claim_within(&path, "--nbd", Duration::ZERO).unwrap();
+        // The lock was given back, and a second claim meets a listener.
+        let error = refusal(&path);
+        assert!(error.contains("another process answers on"), "{error}");
+    }
+
+    #[test]
+    fn a_leftover_is_replaced_and_other_files_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (claimed, _listener) = claim(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        drop(claimed);
+        let error = refusal(&path);
+        assert!(error.contains("is not a socket"), "{error}");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn an_impossible_path_is_one_sentence() {
+        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
+        let error = refusal(&long);
+        assert!(error.contains("at most 107 bytes"), "{error}");
+        let error = refusal(Path::new("/nonexistent-folder/api.sock"));
+        assert!(
+            error.contains("cannot use the socket's folder /nonexistent-folder"),
+            "{error}"
+        );
+    }
+
+    /// A listener at a path for so long, which treats each connection as told.
+    fn answers(path: &Path, for_ms: u64, with: fn(UnixStream)) -> std::thread::JoinHandle<()> {
+        let listener = UnixListener::bind(path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let end = Instant::now() + Duration::from_millis(for_ms);
+        std::thread::spawn(move || {
+            while Instant::now() < end {
+                if let Ok((stream, _)) = listener.accept() {
+                    with(stream);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    }
+
+    #[test]
+    fn the_socket_of_a_process_that_is_going_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd");
+        let going = answers(&path, 300, drop);
+        let (_claimed, mine) = claim(&path).unwrap();
+        going.join().unwrap();
+        let _ours = UnixStream::connect(&path).unwrap();
+        assert!(mine.accept().is_ok());
+    }
+
+    #[test]
+    fn who_greets_or_says_nothing_keeps_its_socket() {
+        let greet: fn(UnixStream) = |mut stream| drop(stream.write_all(b"NBDMAGIC"));
+        let say_nothing: fn(UnixStream) = |stream| {
+            std::thread::sleep(2 * CLOSES_WITHIN);
+            drop(stream);
+        };
+        for with in [greet, say_nothing] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("nbd");
+            let other = answers(&path, 200, with);
+            let error = refusal(&path);
+            assert!(error.contains("another process answers"), "{error}");
+            other.join().unwrap();
+        }
+    }
+
+    /// It does not even take connections, as one that is stopped.
+    #[test]
+    fn who_has_no_room_for_connections_keeps_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd");
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let _waiting = UnixStream::connect(&path).unwrap();
+        let error = refusal(&path);
+        assert!(error.contains("another process answers"), "{error}");
+        assert!(path.exists());
+    }
+}
