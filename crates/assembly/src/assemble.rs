@@ -103,6 +103,11 @@ pub fn assemble<M: Member>(
         let is_kept = !record.volumes[bitmap.at].read_only;
         record.volumes[bitmap.at].bitmap = is_kept.then(|| bitmap.record());
     }
+    // Updates that were cut off are finished by now, but what lies on these drives may be as old as their records.
+    for (member, drive) in record.members.iter_mut().zip(&order) {
+        let unfinished = assembly.unfinished.as_ref();
+        member.behind = unfinished.is_some_and(|unfinished| unfinished.drives.contains(drive));
+    }
     let first_returning = record.members.len() - returning.len();
     for (at, (_, returning)) in returning.iter().enumerate() {
         let slot = record.may_return(*returning);
@@ -295,6 +300,7 @@ fn record_of<M: Member>(
         size_bytes: probed.size_bytes(),
         volatile_cache: probed.volatile_cache(),
         returns_to: None,
+        behind: false,
     };
     let volumes = mpb.volumes.iter().zip(shapes).zip(modes).enumerate().map(
         |(at, ((volume, shape), mode))| {

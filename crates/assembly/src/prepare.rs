@@ -9,7 +9,7 @@ use crate::member::Member;
 use crate::write::{finish_update, write_record};
 use anyhow::Result;
 use metadata::imsm::Mpb;
-use metadata::imsm::choose::Assembly;
+use metadata::imsm::choose::{Assembly, Eviction, MemberState};
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
 use planted::{Bug, planted};
 
@@ -35,6 +35,13 @@ pub fn prepare<M: Member>(
         mpb.bump_generation();
         write_record(mpb, &actives)
     };
+    if has_old_copy(assembly) && !planted(Bug::OldCopyReturns) {
+        // Nobody knows what it was away for: it must not come back by the bitmap once it is marked failed.
+        for bitmap in bitmaps.iter_mut() {
+            bitmap.header.events_cleared = u64::from(mpb.generation) + 1;
+        }
+        write_all(bitmaps, &actives, mpb.generation)?;
+    }
     let mut absences = Assembly {
         mpb: mpb.clone(),
         ..assembly.clone()
@@ -67,6 +74,20 @@ pub fn prepare<M: Member>(
         write(mpb)?;
     }
     Ok(notes)
+}
+
+/// Whether a drive was left out because its record is old, and not because it is marked failed.
+fn has_old_copy(assembly: &Assembly) -> bool {
+    let is_old = |state: &MemberState| {
+        matches!(
+            state,
+            MemberState::Evicted {
+                reason: Eviction::Stale { .. },
+                ..
+            }
+        )
+    };
+    assembly.members.iter().any(is_old)
 }
 
 /// Writes into `mpb` what follows from the mode in which volume number `at` starts.

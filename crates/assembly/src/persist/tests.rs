@@ -43,6 +43,7 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
         size_bytes: DRIVE_BYTES,
         volatile_cache: true,
         returns_to: Default::default(),
+        behind: false,
     };
     let slot = |number| SlotRecord {
         member: Some(MemberId(number as u8)),

@@ -145,6 +145,7 @@ impl Controller {
             size_bytes,
             volatile_cache,
             returns_to,
+            behind: false,
         };
         for marks in &mut self.marks {
             // Whoever brings a drive wants it tried.

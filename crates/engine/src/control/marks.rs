@@ -176,6 +176,8 @@ impl Controller {
         let quiet = marks.busy == 0 && !establishes;
         let stays_dirty = volume.then_resync || volume.read_only;
         let may = !marks.failed && self.failures.is_empty() && !stays_dirty;
+        // Whoever waits for the array to open would wait in vain behind a fence.
+        let quiet = quiet && !self.opening.is_under_way();
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }
 }

@@ -16,6 +16,7 @@ mod job_ends;
 pub mod jobs;
 pub mod marks;
 pub mod message;
+mod opening;
 pub mod record;
 pub mod recording;
 mod replace;
@@ -86,6 +87,7 @@ pub struct Controller {
     /// The drive that it has replaced, until nobody reads from it.
     leaving: Option<replace::Leaving>,
     recording: recording::Recording,
+    opening: opening::Opening,
     flush: Option<(u32, FlushPurpose)>,
     /// When a flush last failed.
     flush_failed_at: Option<Nanos>,
@@ -128,6 +130,7 @@ impl Controller {
             failed,
             announced: failed,
             recording: recording::Recording::default(),
+            opening: opening::Opening::default(),
             flush: None,
             flush_failed_at: None,
             next_ticket: 0,
@@ -224,6 +227,7 @@ impl Controller {
             Message::WriteIntent(volume) => {
                 if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
                     marks.intent = true;
+                    self.want_opening();
                 }
             }
             Message::Idle {
@@ -301,6 +305,7 @@ impl Controller {
         self.run_marks();
         self.run_jobs();
         self.run_recording();
+        self.run_opening();
         self.run_stop();
         if self.stale_view {
             self.publish();
@@ -438,8 +443,12 @@ impl Controller {
                 shadowed: SlotSet(0),
                 in_sync: (!unsynced && !volume.then_resync) || planted(Bug::UnsyncedTrusted),
                 logged: volume.is_logged(),
+                behind: self.record.behind(volume),
             },
-            writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
+            writes_allowed: marks.writes_allowed()
+                && self.opening.is_done
+                && !self.stopping
+                && !volume.read_only,
             read_only: volume.read_only,
             failed: marks.failed,
             stopping: self.stopping,

@@ -97,6 +97,9 @@ pub struct MemberRecord {
     pub volatile_cache: bool,
     /// A spare that lacks nothing of this slot but what the bitmaps mark.
     pub returns_to: Option<Slot>,
+    /// When the array was assembled its record was older than that of others: mirrors that may differ have
+    /// the content of those.
+    pub behind: bool,
 }
 
 impl MemberRecord {
@@ -106,6 +109,7 @@ impl MemberRecord {
         size_bytes: 0,
         volatile_cache: false,
         returns_to: None,
+        behind: false,
     };
 }
 
@@ -243,6 +247,18 @@ impl Record {
             .filter(|(_, member)| member.state == MemberState::Active)
             .map(|(id, _)| MemberId(id))
             .collect()
+    }
+
+    /// Slots of a volume whose drives had an older record than others when the array was assembled.
+    pub(crate) fn behind(&self, volume: &VolumeRecord) -> SlotSet {
+        let is_behind = |member: MemberId| {
+            let record = self.members.get(usize::from(member.0));
+            record.is_some_and(|record| record.behind) && !planted(Bug::ResyncFromOlder)
+        };
+        let slots = (0u8..).zip(&volume.slots);
+        slots
+            .filter(|(_, slot)| slot.member.is_some_and(is_behind))
+            .fold(SlotSet(0), |set, (slot, _)| set.with(Slot(slot)))
     }
 }
 

@@ -69,6 +69,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
         size_bytes: disk_bytes,
         volatile_cache: true,
         returns_to: None,
+        behind: false,
     };
     let mut members = vec![drive(MemberState::Active); shape.members as usize];
     members.extend(vec![drive(MemberState::Spare); spares as usize]);

@@ -141,6 +141,7 @@ impl Members {
                 size_bytes: drive.size_bytes(),
                 volatile_cache: drive.volatile_cache(),
                 returns_to: None,
+                behind: false,
             },
             None => MemberRecord::ABSENT,
         };

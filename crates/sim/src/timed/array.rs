@@ -98,6 +98,7 @@ impl Array {
                 size_bytes: geometry.component_bytes + RESERVE_BYTES,
                 volatile_cache: self.volatile_cache,
                 returns_to: None,
+                behind: false,
             }
         };
         let slot = |slot| SlotRecord {

@@ -55,6 +55,7 @@ fn record(shape: Geometry, state: &State) -> Record {
         size_bytes: 1 << 30,
         volatile_cache: false,
         returns_to: None,
+        behind: false,
     };
     Record {
         generation: 1,

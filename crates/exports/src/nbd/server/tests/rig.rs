@@ -114,6 +114,7 @@ fn record(plan: &Plan) -> Record {
         size_bytes: metadata_at(plan) + MIB,
         volatile_cache: true,
         returns_to: None,
+        behind: false,
     };
     let slots: Vec<SlotRecord> = (0..plan.members)
         .map(|slot| SlotRecord {
