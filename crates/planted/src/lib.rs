@@ -83,6 +83,10 @@ bugs! {
     SourceForgotten,
     /// A copy of a drive from before the array was started may come back by the bitmap.
     OldCopyReturns,
+    /// A drive that volumes have waited for is written after those that list it again.
+    TakenBackLast,
+    /// A loss is put on record for volumes that do not go on without the drive.
+    LossRecordedEverywhere,
     /// An update goes to all members at once.
     RecordWrittenEverywhere,
     /// An update counts as durable when half of the members have it.

@@ -4,12 +4,24 @@
 //! wait for that one.
 
 use super::message::Message;
-use super::record::{MemberSet, MemberState};
+use super::record::{MemberSet, MemberState, VolumeRecord};
 use super::{Controller, Output, PendingFailure};
 use crate::event::Event;
+use crate::layout::Level;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 use planted::{Bug, planted};
+
+/// The slots that hold the same as this one, itself left out.
+fn copies(volume: &VolumeRecord, slot: Slot) -> SlotSet {
+    let all = SlotSet::all(volume.geometry.members);
+    let equal = match volume.geometry.level {
+        Level::Raid1 => all,
+        Level::Raid10 => SlotSet(all.0 & 0b11 << (slot.0 & !1)),
+        Level::Raid0 | Level::Raid5 => SlotSet(0),
+    };
+    equal.without(slot)
+}
 
 impl Controller {
     pub(super) fn member_failed(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
@@ -99,11 +111,15 @@ impl Controller {
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
             let failed = self.marks[at].failed;
-            let volume = &mut self.record.volumes[at];
+            let volume = &self.record.volumes[at];
             let Some(Slot(slot)) = volume.slot_of(member) else {
                 continue;
             };
-            if !failed {
+            let is_copied = self.current_slots(volume).0 & copies(volume, Slot(slot)).0 != 0;
+            let volume = &mut self.record.volumes[at];
+            // What a volume that has failed writes to another copy, this drive has missed. What nobody else has
+            // stays current: nothing is written to it.
+            if !failed || (is_copied && !volume.not_started) {
                 volume.slots[slot as usize].current = false;
             }
             let filling = matches!(

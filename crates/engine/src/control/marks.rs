@@ -62,7 +62,8 @@ impl VolumeMarks {
             (true, true) => Mark::Dirty,
             (true, false) => Mark::Clean,
         };
-        let failed = !volume.geometry.survives(volume.current_slots());
+        // One that is not started answers like one that has failed, and nobody asks it.
+        let failed = volume.not_started || !volume.geometry.survives(volume.current_slots());
         VolumeMarks {
             mark,
             intent: false,

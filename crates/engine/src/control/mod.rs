@@ -328,7 +328,8 @@ impl Controller {
     /// Nothing is on its way to any member, so no change has to be on record: who only looks leaves no
     /// trace.
     fn writes_nothing(&self) -> bool {
-        self.record.volumes.iter().all(|volume| volume.read_only)
+        let mut volumes = self.record.volumes.iter();
+        volumes.all(|volume| volume.read_only || volume.not_started)
     }
 
     /// Who carries the record. Spares have one of their own; it does not change.
@@ -449,14 +450,14 @@ impl Controller {
                 && self.opening.is_done
                 && !self.stopping
                 && !volume.read_only,
-            read_only: volume.read_only,
+            read_only: volume.read_only || volume.not_started,
             failed: marks.failed,
             stopping: self.stopping,
             job,
         }
     }
 
-    /// Slots whose drive is current and has not failed.
+    /// Slots whose drive is current and has not failed; none of a volume that is not started.
     fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
         let lost = |slot: &Slot| {
             volume.slots[slot.0 as usize]
@@ -466,7 +467,7 @@ impl Controller {
         volume
             .current_slots()
             .iter()
-            .filter(|slot| !lost(slot))
+            .filter(|slot| !lost(slot) && !volume.not_started)
             .fold(SlotSet(0), SlotSet::with)
     }
 

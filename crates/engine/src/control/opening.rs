@@ -49,7 +49,8 @@ impl Controller {
         let generation = self.record.generation;
         for volume in &mut self.record.volumes {
             let is_whole = volume.slots.iter().all(|slot| slot.current);
-            if is_whole && !volume.read_only && !planted(Bug::OldCopyReturns) {
+            if is_whole && !volume.read_only && !volume.not_started && !planted(Bug::OldCopyReturns)
+            {
                 volume.leave_absent_behind(generation);
             }
         }

@@ -147,6 +147,9 @@ pub struct SlotRecord {
 pub struct VolumeRecord {
     /// Its shape.
     pub geometry: Geometry,
+    /// Not served in this session: it lacks members that it cannot do without, or must not be started. Nothing
+    /// is read from it or written to it, and what is on record of it stays as it is.
+    pub not_started: bool,
     /// Never written to in this session.
     pub read_only: bool,
     /// Writes may be under way: after a crash redundancy is in doubt.
@@ -215,6 +218,13 @@ impl VolumeRecord {
         }
     }
 
+    /// Whether the volume goes on without `member`, so that what the drive holds of it becomes outdated.
+    #[must_use]
+    pub fn does_without(&self, member: MemberId) -> bool {
+        let holds = |slot: &SlotRecord| slot.member == Some(member) && slot.current;
+        !self.not_started && !self.slots.iter().any(holds)
+    }
+
     /// The slot that `member` serves.
     #[must_use]
     pub fn slot_of(&self, member: MemberId) -> Option<Slot> {
@@ -274,7 +284,8 @@ impl Record {
                 .bitmap
                 .as_ref()
                 .is_none_or(|bitmap| generation >= bitmap.cleared_generation);
-            is_known && place.is_some_and(|place| !place.current)
+            let is_empty = place.is_some_and(|place| !place.current);
+            is_known && is_empty && !volume.not_started
         };
         self.volumes.iter().all(lacks).then_some(slot)
     }

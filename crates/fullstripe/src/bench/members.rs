@@ -151,6 +151,7 @@ impl Members {
         });
         let volume = VolumeRecord {
             geometry: self.geometry,
+            not_started: false,
             read_only: false,
             dirty: false,
             slots: slots.collect(),

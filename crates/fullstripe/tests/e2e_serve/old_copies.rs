@@ -123,9 +123,11 @@ fn a_raid_0_with_an_old_copy_of_a_drive_is_refused() {
     for end in [End::Killed, End::Stopped] {
         let bed = with_old_copy(0, &[], 1, end);
         for flag in [&[][..], &["--degraded"]] {
-            bed.serve(bed.drives())
+            let said = bed
+                .serve(bed.drives())
                 .option(flag)
                 .refused("volume data is not started");
+            assert!(said.err.contains("its record is outdated"), "{said}");
         }
     }
 }

@@ -124,6 +124,7 @@ fn record(plan: &Plan) -> Record {
         .collect();
     let volume = |geometry| VolumeRecord {
         geometry,
+        not_started: false,
         read_only: false,
         dirty: false,
         slots: slots.clone(),
