@@ -5,12 +5,13 @@
 
 pub mod bitmap;
 
+use crate::decide::{Decision, decide};
 use crate::log::{initialise_all, logged_volume, logged_volumes};
 use crate::member::{Member, left_alone};
 use crate::persist::Persister;
 use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
-use bitmap::{FoundBitmap, read_all, returning, start_modes};
+use bitmap::{FoundBitmap, returning};
 use engine::control::bad_blocks::{BadBlocks, BadRange};
 use engine::control::message::Returning;
 use engine::control::record::{
@@ -18,7 +19,7 @@ use engine::control::record::{
 };
 use engine::layout::{Geometry, Level};
 use engine::limits::CONTAINER_MEMBERS_MAX;
-use engine::units::{MemberId, Slot};
+use engine::units::{MemberId, Slot, VolumeId};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
 use metadata::imsm::{BadBlockEntry, Level as ImsmLevel, Mpb, SectorSize, Volume};
@@ -37,8 +38,22 @@ pub struct Container<M> {
     pub persister: Persister,
     /// Names of the volumes, by volume.
     pub volume_names: Vec<String>,
+    /// By volume: why it is not started, and what to do, a sentence.
+    pub not_started: Vec<Option<String>>,
     /// What the user should know, a sentence each.
     pub notes: Vec<String>,
+}
+
+impl<M> Container<M> {
+    /// The volumes that are started, with their names.
+    #[must_use]
+    pub fn started(&self) -> Vec<(VolumeId, String)> {
+        let names = (0u8..).zip(&self.volume_names).zip(&self.not_started);
+        names
+            .filter(|(_, not_started)| not_started.is_none())
+            .map(|((at, name), _)| (VolumeId(at), name.clone()))
+            .collect()
+    }
 }
 
 /// Assembles the one container found on `drives`.
@@ -57,18 +72,31 @@ pub fn assemble<M: Member>(
             drives.len()
         );
     }
-    let (assembly, mut notes) = choose_one(&drives)?;
-    let mut mpb = assembly.mpb.clone();
-    let mut bitmaps = read_all(&drives, &assembly);
-    let mut modes = start_modes(&assembly, &bitmaps, options);
-    for (volume, mode) in mpb.volumes.iter().zip(&modes) {
-        notes.extend(require_startable(volume, mode, read_only)?);
+    let decision = decide(&drives, &choose_one(&drives)?, options, read_only);
+    if let Some(refusal) = decision.refused(&drives) {
+        bail!("{refusal}");
     }
+    let not_started: Vec<Option<String>> = (0..decision.modes.len())
+        .map(|at| decision.sentence(&drives, at))
+        .collect();
+    let Decision {
+        assembly,
+        mut bitmaps,
+        mut modes,
+        ..
+    } = decision;
+    let mut mpb = assembly.mpb.clone();
+    let mut notes = assembly.warnings.clone();
+    notes.extend(not_started.iter().flatten().cloned());
+    notes.extend(mpb.volumes.iter().zip(&modes).filter_map(read_only_note));
     if !read_only {
         let what = (&mut modes[..], &mut bitmaps[..]);
         notes.extend(prepare(&mut mpb, &assembly, &drives, what, options)?);
     }
-    notes.extend(bitmaps.iter().filter_map(|bitmap| bitmap.note(&mpb)));
+    let kept = bitmaps
+        .iter()
+        .filter(|bitmap| not_started[bitmap.at].is_none());
+    notes.extend(kept.filter_map(|bitmap| bitmap.note(&mpb)));
     let returning = if read_only {
         Vec::new()
     } else {
@@ -108,18 +136,12 @@ pub fn assemble<M: Member>(
         read_only,
     );
     for bitmap in &bitmaps {
-        let is_kept = !record.volumes[bitmap.at].read_only;
+        let volume = &record.volumes[bitmap.at];
+        let is_kept = !volume.read_only && !volume.not_started;
         record.volumes[bitmap.at].bitmap = is_kept.then(|| bitmap.record());
     }
-    let first_returning = record.members.len() - returning.len();
-    for (at, (_, returning)) in returning.iter().enumerate() {
-        let slot = record.may_return(*returning);
-        let member = &mut record.members[first_returning + at];
-        member.returns_to = slot;
-        if slot.is_none() {
-            member.state = MemberState::Absent;
-        }
-    }
+    note_behind(&mut record, &assembly, &order);
+    note_returning(&mut record, &returning);
     let volume_names = mpb
         .volumes
         .iter()
@@ -135,12 +157,13 @@ pub fn assemble<M: Member>(
         record,
         persister,
         volume_names,
+        not_started,
         notes,
     })
 }
 
-/// The one container on `drives`, and warnings.
-fn choose_one(drives: &[impl Member]) -> Result<(Assembly, Vec<String>)> {
+/// The one container on `drives`.
+fn choose_one(drives: &[impl Member]) -> Result<Assembly> {
     let candidates: Vec<_> = drives.iter().map(|drive| drive.candidate()).collect();
     let names = || {
         candidates
@@ -158,37 +181,16 @@ fn choose_one(drives: &[impl Member]) -> Result<(Assembly, Vec<String>)> {
             names()
         ),
     };
-    let assembly = found.outcome.map_err(|refusal| anyhow!("{refusal}"))?;
-    let notes = assembly.warnings.clone();
-    Ok((assembly, notes))
+    found.outcome.map_err(|refusal| anyhow!("{refusal}"))
 }
 
-/// What the user should know about how a volume starts.
-fn require_startable(volume: &Volume, mode: &StartMode, read_only: bool) -> Result<Option<String>> {
+/// What the user should know of a volume that may only be read.
+fn read_only_note((volume, mode): (&Volume, &StartMode)) -> Option<String> {
+    let StartMode::ReadOnly { reason, .. } = mode else {
+        return None;
+    };
     let name = volume.name;
-    match mode {
-        StartMode::Refused {
-            reason,
-            override_flag,
-        } => {
-            let hint = override_flag.map_or(String::new(), |flag| {
-                format!("; {flag} starts it all the same")
-            });
-            bail!("volume {name} is not started: {reason}{hint}")
-        }
-        StartMode::ReadOnly { reason, .. } => Ok(Some(format!(
-            "volume {name} is started read-only: {reason}"
-        ))),
-        StartMode::ReadWrite {
-            replay: true,
-            lost_slots,
-            ..
-        } if read_only && !lost_slots.is_empty() => bail!(
-            "volume {name} is not started read-only: it was not stopped cleanly and lacks a member, so \
-             its write-hole log has to be replayed, which writes; leave out --read-only"
-        ),
-        StartMode::ReadWrite { .. } => Ok(None),
-    }
+    Some(format!("volume {name} is started read-only: {reason}"))
 }
 
 /// Evicted drives that may come back by the bitmap, and what they hold: they join as spares of their own
@@ -224,6 +226,30 @@ fn returning_drives(
         .filter_map(|drive| Some((drive, returning(&drives[drive], mpb)?)))
         .filter(|(_, returning)| may_return(returning))
         .collect()
+}
+
+/// Says which members had an older record than others. Updates that were cut off are finished by now, but what lies on
+/// these drives may be as old as their records were.
+fn note_behind(record: &mut Record, assembly: &Assembly, order: &[usize]) {
+    let Some(unfinished) = &assembly.unfinished else {
+        return;
+    };
+    for (member, drive) in record.members.iter_mut().zip(order) {
+        member.behind = unfinished.drives.contains(drive);
+    }
+}
+
+/// The last members are drives that come back, and what they hold.
+fn note_returning(record: &mut Record, returning: &[(usize, Returning)]) {
+    let first = record.members.len() - returning.len();
+    for (at, (_, returning)) in returning.iter().enumerate() {
+        let slot = record.may_return(*returning);
+        let member = &mut record.members[first + at];
+        member.returns_to = slot;
+        if slot.is_none() {
+            member.state = MemberState::Absent;
+        }
+    }
 }
 
 /// Indices of the drives that serve, in the order of the disk table, then the spares.
@@ -305,6 +331,7 @@ fn record_of<M: Member>(
         kind: probed.kind(),
         discards: probed.discards(),
         returns_to: None,
+        behind: false,
     };
     let volumes = mpb.volumes.iter().zip(shapes).zip(modes).enumerate().map(
         |(at, ((volume, shape), mode))| {
@@ -316,6 +343,7 @@ fn record_of<M: Member>(
             let slots = slots_of(mpb, volume, members, &lost);
             VolumeRecord {
                 geometry: *shape,
+                not_started: matches!(mode, StartMode::Refused { .. }),
                 read_only: read_only || matches!(mode, StartMode::ReadOnly { .. }),
                 dirty: volume.is_dirty(),
                 slots,

@@ -8,6 +8,8 @@
 //! and where the log is true it serves what was there, unless the operator has accepted what it may lack.
 
 mod half_done;
+#[cfg(test)]
+mod two_volumes;
 
 use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Looked, Member, look};
@@ -96,6 +98,7 @@ pub fn fuzz_one(data: &[u8]) -> bool {
         degraded: choice & 32 != 0,
         accept_write_hole: choice & 64 != 0,
         accept_unsynced: choice & 128 != 0,
+        trust_returned_drive: missing & 128 != 0,
     };
     let started = assemble(found.collect::<Vec<_>>(), options, false);
     if let Some(logged) = &logged {

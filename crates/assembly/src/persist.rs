@@ -203,7 +203,7 @@ impl Persister {
                 .map_or(MemberState::Absent, |member| member.state);
             let now = record.members[member].state;
             if before != MemberState::Failed && now == MemberState::Failed {
-                self.mark_failed(member);
+                self.mark_failed(member, &record.volumes);
             }
         }
         for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
@@ -271,9 +271,15 @@ impl Persister {
         }
     }
 
-    fn mark_failed(&mut self, member: usize) {
+    /// Marks a drive failed, and its slots lost in the volumes that go on without it.
+    fn mark_failed(&mut self, member: usize, volumes: &[VolumeRecord]) {
         if let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) {
-            let result = self.mpb.mark_failed(row);
+            let goes_on = |at: usize| {
+                let of = volumes.get(at);
+                let without = |volume: &VolumeRecord| volume.does_without(MemberId(member as u8));
+                of.is_none_or(without) || planted(Bug::LossRecordedEverywhere)
+            };
+            let result = self.mpb.mark_failed_in(row, goes_on);
             self.check(result);
         }
     }

@@ -9,7 +9,7 @@ use crate::member::Member;
 use crate::write::{finish_update, write_record};
 use anyhow::Result;
 use metadata::imsm::Mpb;
-use metadata::imsm::choose::Assembly;
+use metadata::imsm::choose::{Assembly, Eviction, MemberState};
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
 use planted::{Bug, planted};
 
@@ -27,19 +27,40 @@ pub fn prepare<M: Member>(
     options: StartOptions,
 ) -> Result<Vec<String>> {
     let mut unfinished = assembly.unfinished.as_ref();
+    let starts = |at: usize| !matches!(modes[at], StartMode::Refused { .. });
+    let started: Vec<bool> = (0..modes.len()).map(starts).collect();
     let actives: Vec<&M> = active_drives(assembly).map(|at| &drives[at]).collect();
+    let is_back = |at: &usize| assembly.taken_back.contains(at);
+    let (back, others): (Vec<_>, Vec<_>) = active_drives(assembly).partition(is_back);
+    let [back, others] =
+        [back, others].map(|of| of.iter().map(|&at| &drives[at]).collect::<Vec<_>>());
     let mut write = |mpb: &mut Mpb| -> Result<()> {
         if !planted(Bug::UpdateLeftUnfinished) {
             finish_update(unfinished.take(), drives)?;
         }
         mpb.bump_generation();
-        write_record(mpb, &actives)
+        // A record that takes a drive back names one that is missing until that has it.
+        if !planted(Bug::TakenBackLast) {
+            write_record(mpb, &back)?;
+        }
+        write_record(mpb, &others)?;
+        if planted(Bug::TakenBackLast) {
+            write_record(mpb, &back)?;
+        }
+        Ok(())
     };
+    if has_old_copy(assembly) && !planted(Bug::OldCopyReturns) {
+        // Nobody knows what it was away for: it must not come back by the bitmap once it is marked failed.
+        for bitmap in bitmaps.iter_mut() {
+            bitmap.header.events_cleared = u64::from(mpb.generation) + 1;
+        }
+        write_all(bitmaps.iter_mut(), &actives, mpb.generation)?;
+    }
     let mut absences = Assembly {
         mpb: mpb.clone(),
         ..assembly.clone()
     };
-    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences()?;
+    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences(|at| started[at])?;
     let changed = absent | assembly.rewrite_needed;
     *mpb = absences.mpb;
     if changed {
@@ -62,11 +83,26 @@ pub fn prepare<M: Member>(
         initialise_all(&with_log, &all)?;
     }
     follow(bitmaps, mpb, modes);
-    write_all(bitmaps, &actives, mpb.generation)?;
+    let kept = |bitmap: &&mut FoundBitmap| started[bitmap.at];
+    write_all(bitmaps.iter_mut().filter(kept), &actives, mpb.generation)?;
     if *mpb != before {
         write(mpb)?;
     }
     Ok(notes)
+}
+
+/// Whether a drive was left out because its record is old, and not because it is marked failed.
+fn has_old_copy(assembly: &Assembly) -> bool {
+    let is_old = |state: &MemberState| {
+        matches!(
+            state,
+            MemberState::Evicted {
+                reason: Eviction::Stale { .. },
+                ..
+            }
+        )
+    };
+    assembly.members.iter().any(is_old)
 }
 
 /// Writes into `mpb` what follows from the mode in which volume number `at` starts.

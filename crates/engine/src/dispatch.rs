@@ -365,7 +365,7 @@ impl Engine {
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0);
         let asked_first = SlotSet(readable.0 & first.0).iter().next();
-        let readable = asked_first.or(readable.iter().next());
+        let readable = asked_first.or(view.source(readable));
         let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
         let write_back = repairs && !volume.view.read_only && !planted(Bug::RepairForgotten);
         match (readable, bad.filter(|_| write_back)) {

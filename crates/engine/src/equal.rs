@@ -16,8 +16,8 @@
 //!   mark, which stays until then. Resyncs write there without asking for the same reason.
 //! - *Nothing is flushed*: what has been read is as durable as a write that was acknowledged. A crash of the
 //!   process takes nothing back; a power cut may, until a FLUSH makes all copies durable.
-//! - *Volumes that are only read* write nothing: of those the lowest slot is read, and when its drive fails what
-//!   has been read may change.
+//! - *Volumes that are only read* write nothing: of those one slot is read ([`RowView::source`]), and when
+//!   its drive fails what has been read may change.
 //!
 //! What is equal stays so: writes go to all copies, and who misses one is read no more. A table of fixed size
 //! remembers, so that what is read often is written once and served by all drives again. What it

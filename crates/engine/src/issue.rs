@@ -176,12 +176,13 @@ impl Engine {
         slots: SlotSet,
         place: Location,
     ) -> Option<Slot> {
-        if slots.0 & slots.0.wrapping_sub(1) == 0
-            || !(view.in_sync || planted(Bug::MirrorReadsAnywhere))
-        {
-            // One candidate or none; or mirrors that may differ and must not be made equal: always the lowest,
-            // so that a region does not flip between two contents as long as that can be read.
+        if slots.0 & slots.0.wrapping_sub(1) == 0 {
+            // One candidate or none.
             return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
+        }
+        if !(view.in_sync || planted(Bug::MirrorReadsAnywhere)) {
+            // Mirrors that may differ and must not be made equal.
+            return view.source(slots);
         }
         Some(self.balance(volume, slots, place))
     }

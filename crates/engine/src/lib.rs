@@ -35,7 +35,7 @@
 //! let drive = MemberRecord { state: MemberState::Active, size_bytes: 8 << 20, ..MemberRecord::ABSENT };
 //! let slot = |member| SlotRecord { member: Some(MemberId(member)), current: true };
 //! let volume = VolumeRecord {
-//!     geometry, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
+//!     geometry, not_started: false, read_only: false, dirty: false, slots: vec![slot(0), slot(1)], sync: None,
 //!     then_resync: false, log: None, bitmap: None,
 //! };
 //! let record = Record { generation: 1, members: vec![drive; 2], volumes: vec![volume], bad_blocks: Default::default() };

@@ -3,6 +3,7 @@
 mod memory;
 
 use engine::control::message::{Command, Message};
+use engine::control::record::VolumeView;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::PLANS_MAX;
@@ -19,13 +20,12 @@ fn quick() -> Options {
     }
 }
 
-/// Turns shard 0 alone until it has sent shard 1 a view that allows writes, or forbids them.
-fn until_view(array: &mut Array, allowed: bool) {
+/// Turns shard 0 alone until it has sent shard 1 a view that is as `wanted`.
+fn until_view(array: &mut Array, wanted: fn(&VolumeView) -> bool) {
     let sent = |array: &Array| {
         let shared = array.shared.borrow();
-        shared.mail[1].iter().any(|message| {
-            matches!(message, Message::View(view) if view.volumes[0].writes_allowed == allowed)
-        })
+        let mut mail = shared.mail[1].iter();
+        mail.any(|message| matches!(message, Message::View(view) if wanted(&view.volumes[0])))
     };
     while !sent(array) {
         array.shards[0].turn();
@@ -45,7 +45,7 @@ fn a_piece_sent_on_before_its_shard_knew_of_the_fence_takes_the_fence_down() {
         array.shards[1].turn();
         array.shared.borrow_mut().now += 10_000;
     }
-    until_view(&mut array, false);
+    until_view(&mut array, |view| !view.writes_allowed);
     // Row 0 belongs to shard 0.
     let buffer = array.allocate(4096);
     array.fill(buffer, &[2; 4096]);
@@ -81,10 +81,10 @@ fn a_write_that_waits_for_the_dirty_mark_is_refused_when_the_array_stops_first()
     let buffer = array.allocate(4096);
     let tag = array.submit(1, Operation::Write, 0, 4096, buffer);
     array.shards[1].turn();
-    until_view(&mut array, true);
+    until_view(&mut array, |view| view.writes_allowed);
     let (ticket, command) = (1000, Command::Stop);
     array.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
-    until_view(&mut array, false);
+    until_view(&mut array, |view| view.stopping);
     assert_eq!(array.finish(tag), Err(Failure::Stopping));
     array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
 }
@@ -94,7 +94,8 @@ fn a_write_that_waits_for_the_dirty_mark_is_refused_when_the_array_stops_first()
 fn writes_that_wait_for_room_are_refused_when_the_array_stops_first() {
     let shape = geometry(Level::Raid0, 4, 64 << 10, 16);
     let mut array = Array::new(record(shape, 0, None), 1, 3, quick());
-    array.turn();
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().completions.clear();
     array.shared.borrow_mut().latency_ns = 10 * Nanos::MILLISECOND.0;
     let buffer = array.allocate(4096);
     let all = PLANS_MAX as u64 + 1000;

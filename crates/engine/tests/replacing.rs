@@ -239,6 +239,8 @@ fn a_replacement_on_record_is_not_given_up_for_another_drive() {
         let job = controller.job(VolumeId(0));
         job.is_some_and(|job| job.done_bytes == shape.component_bytes)
     });
+    let controller = array.shards[0].engine.controller().unwrap();
+    let before = controller.wanted().generation;
     array.shared.borrow_mut().hold_persists = true;
     let named = |record: &Record| record.volumes[0].slots[1].member;
     array.run_until(|array| {
@@ -255,7 +257,8 @@ fn a_replacement_on_record_is_not_given_up_for_another_drive() {
     let offset = u64::from(shape.chunk_bytes);
     array.write(0, offset, &[9; 4096]).unwrap();
     let shared = array.shared.borrow();
-    for record in shared.disks.iter().filter_map(|disk| disk.record.as_ref()) {
+    let records = shared.disks.iter().filter_map(|disk| disk.record.as_ref());
+    for record in records.filter(|record| record.generation > before) {
         let holder = named(record).unwrap();
         let mut blocks = shared.disks[usize::from(holder.0)].bytes.chunks(4096);
         assert!(

@@ -2,7 +2,8 @@
 //! `kill -9`, degraded, rebuilt, replaced, scrubbed. What was acknowledged is compared sector by sector.
 //!
 //! [`life`] follows arrays from start to end; [`members`] lets drives come and go, [`two_volumes`] for two
-//! volumes at once; [`refusals`] asks for what is not to be had.
+//! volumes at once, and [`own_merits`] where only one of them goes on; [`old_copies`] puts drives back as they were
+//! before a life; [`refusals`] asks for what is not to be had.
 
 mod common;
 
@@ -10,6 +11,10 @@ mod common;
 mod life;
 #[path = "e2e_serve/members.rs"]
 mod members;
+#[path = "e2e_serve/old_copies.rs"]
+mod old_copies;
+#[path = "e2e_serve/own_merits.rs"]
+mod own_merits;
 #[path = "e2e_serve/refusals.rs"]
 mod refusals;
 #[path = "e2e_serve/two_volumes.rs"]

@@ -81,6 +81,18 @@ bugs! {
     CleanWithoutFlush,
     /// A stop does not wait for the marks.
     StoppedWhileDirty,
+    /// Writes begin although the record has not moved on since the array was started.
+    StartNotRecorded,
+    /// Mirrors that may differ get the content of a drive whose record is older than the others'.
+    ResyncFromOlder,
+    /// What mirrors get from a source that the next start will not choose is not made durable.
+    SourceForgotten,
+    /// A copy of a drive from before the array was started may come back by the bitmap.
+    OldCopyReturns,
+    /// A drive that volumes have waited for is written after those that list it again.
+    TakenBackLast,
+    /// A loss is put on record for volumes that do not go on without the drive.
+    LossRecordedEverywhere,
     /// An update goes to all members at once.
     RecordWrittenEverywhere,
     /// An update counts as durable when half of the members have it.

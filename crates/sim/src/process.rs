@@ -4,7 +4,7 @@ use crate::container::create::SECTOR;
 use crate::container::probe::{Probed, probe};
 use crate::machine::{Ending, Machine};
 use crate::world::SimWorld;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use assembly::assemble::assemble;
 use assembly::assemble::bitmap::returning;
 use assembly::log::{initialise_all, logged_volumes};
@@ -127,6 +127,25 @@ impl Process {
             next_ticket: 1,
             mpb,
         })
+    }
+
+    /// As [`Process::start`]; with `needs_all` it is an error if a volume is not started.
+    ///
+    /// # Errors
+    /// The array must not be assembled, or something must not be started.
+    pub fn start_all(
+        machine: &Rc<RefCell<Machine>>,
+        bays: &[usize],
+        with: StartWith,
+        needs_all: bool,
+    ) -> Result<Process> {
+        let process = Process::start(machine, bays, with)?;
+        let mut volumes = process.record().volumes.iter();
+        if needs_all && let Some(at) = volumes.position(|volume| volume.not_started) {
+            process.end(Ending::Process);
+            bail!("volume {at} is not started, although others are");
+        }
+        Ok(process)
     }
 
     /// Ends it, without ceremony.

@@ -1,4 +1,6 @@
 """Two volumes on one set of drives."""
+import re
+
 from ..case import Case
 from ..bench import pattern
 from ..requirement import require
@@ -95,7 +97,104 @@ put {bench.file(name, data[at])} $md 0
     return run
 
 
+# md gets what is left of the drives: which volumes it runs, and how the second one is.
+LEFT = """
+for found in %s; do mdadm -q -I $found; done
+for at in 0 1; do
+    md=$(volume $at)
+    word=none
+    if [ -n "$md" ]; then look /sys/block/$md/md/array_state; fi
+    echo "VOLUME $at $word"
+done
+sum $md
+put %s $md %d
+"""
+
+
+def require_waiting(bench, data, drives=None, options=()):
+    """We serve the second volume, and say of the first what it waits for."""
+    with bench.serve(*options, drives=drives) as server:
+        require("not serving first" in server.text(), f"not told of the first: {server.text()}")
+        require(server.read("second") == data, "we read other bytes of second")
+    return server.text()
+
+
+def both_again(bench, data):
+    """The drive is back: the first volume trusts it, the second fills it anew, and md finds both in order."""
+    require("--trust-returned-drive" in require_waiting(bench, data[1]), "we do not say how to start the first")
+    with bench.serve("--trust-returned-drive") as server:
+        for name, content in zip(["first", "second"], data):
+            require(server.read(name) == content, f"we read other bytes of {name}")
+        server.order("rebuild", "--wait", "second")
+        server.scrub("second")
+    level = bench.volume(1).level
+    text = yield bench.job(JUDGE_BOTH % ("", check(level)))
+    for at, content in enumerate(data):
+        require_sum(text, content)
+        require_volume(bench, content, at)
+    require(text.count("MISMATCHES 0\n") == 1, said(text))
+
+
+def ours_lost(level):
+    """We go on with the second volume only, so does md, and then the drive is back."""
+    def run(bench):
+        slots = order(len(bench.paths), SLOTS)
+        left = slots[:-1]
+        bench.create("first", 0, "--size", f"{md_size(0, len(slots), FIRST_MIB)}", drives=slots)
+        bench.create("second", level, drives=slots)
+        data = [pattern(1 + at, bench.volume(at).size) for at in (0, 1)]
+        part = pattern(5, PART[1])
+        with bench.serve() as server:
+            for name, content in zip(["first", "second"], data):
+                server.write(content, volume=name)
+        with bench.serve("--degraded", drives=left) as server:
+            require("not serving first" in server.text(), f"not told of the first: {server.text()}")
+            server.write(part, 0, "second")
+        data[1] = overwrite(data[1], part, 0)
+        put = bench.file("part", part), PART[0] >> 10
+        text = yield bench.job(LEFT % (words(left), *put), drives=left)
+        require_sum(text, data[1])
+        data[1] = overwrite(data[1], part, PART[0])
+        first = re.search(r"VOLUME 0 (\S+)", text)[1]
+        require(first in ("none", "inactive"), f"md runs a RAID 0 that lacks a drive: {said(text)}")
+        yield from both_again(bench, data)
+        return "md starts the second only, too; then both with the drive"
+
+    return run
+
+
+def mds_lost(level):
+    """md fails a drive in the second volume, goes on, and then we have both."""
+    def run(bench):
+        slots = order(len(bench.paths), SLOTS)
+        data = [pattern(3 + at, md_size(of, len(slots), FIRST_MIB - at)) for at, of in enumerate((0, level))]
+        part = pattern(6, PART[1])
+        chunk = "-c64" if level != 1 else ""
+        script = f"""
+mdadm -q -C /dev/md/c -e imsm -n{len(slots)} {words(slots)} -R
+mdadm -q -C /dev/md/first -l0 -n{len(slots)} -c64 --size={FIRST_MIB}M {words(slots)} -R
+put {bench.file("first", data[0])} $(volume 0) 0
+mdadm -q -C /dev/md/second -l{level} -n{len(slots)} {chunk} --size={FIRST_MIB - 1}M {words(slots)} -R
+md=$(volume 1)
+idle $md
+put {bench.file("second", data[1])} $md 0
+mdadm -q -f /dev/$md $d{slots[-1]}
+while_md degraded 0
+put {bench.file("part", part)} $md {PART[0] >> 10}
+"""
+        yield bench.job(script)
+        data[1] = overwrite(data[1], part, PART[0])
+        yield from both_again(bench, data)
+        return "md marks the drive failed in the second only; then both with the drive"
+
+    return run
+
+
 def cases():
+    for level, drives in ((5, 4), (1, 2)):
+        name = f"RAID 0 and RAID {level}, a drive lost and back"
+        yield Case("volumes", name, "ours", drives, ours_lost(level), drive_bytes=DRIVE_BYTES)
+        yield Case("volumes", name, "md's", drives, mds_lost(level), drive_bytes=DRIVE_BYTES)
     for first, second, drives in [(0, 5, 4), (10, 0, 4), (5, 10, 4), (1, 0, 2)]:
         name = f"RAID {first} and RAID {second} on the same drives"
         yield Case("volumes", name, "ours", drives, ours(first, second), drive_bytes=DRIVE_BYTES, long=first == 10)

@@ -257,8 +257,8 @@ fn is_at_rest(volume: &Volume) -> bool {
 ///
 /// # Errors
 /// A drive cannot be written.
-pub fn write_all(
-    found: &mut [FoundBitmap],
+pub fn write_all<'a>(
+    found: impl IntoIterator<Item = &'a mut FoundBitmap>,
     drives: &[&impl Member],
     generation: u32,
 ) -> Result<()> {
@@ -333,6 +333,20 @@ pub fn returning(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
             .iter()
             .any(|volume| volume.write_hole_policy == WriteHolePolicy::Bitmap);
     if !is_ancestor {
+        return None;
+    }
+    // One that a volume waits for, which stands still without it, is not a spare.
+    let is_waited_for = |volume: &Volume| {
+        let mut order = volume.current_map().order.iter();
+        order.any(|entry| {
+            let disk = mpb.disks.get(entry.disk_index as usize);
+            let is_lost = disk.is_some_and(|disk| {
+                disk.is_failed() && drive.serial().is_listed_as_failed_by(&disk.serial)
+            });
+            is_lost && !entry.out_of_sync
+        })
+    };
+    if mpb.volumes.iter().any(is_waited_for) {
         return None;
     }
     let row = old.disk_index_of(&drive.serial())?;

@@ -57,6 +57,7 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
         members: states.chain([MemberState::Spare; 2]).map(drive).collect(),
         volumes: vec![VolumeRecord {
             geometry: geometry_of(&mpb.volumes[0], 512).unwrap(),
+            not_started: false,
             read_only: false,
             dirty: false,
             slots: (0..members).map(slot).collect(),
@@ -95,6 +96,29 @@ fn fail(record: &mut Record, slot: usize) {
     let at = record.volumes[0].slots[slot].member.unwrap().0 as usize;
     record.members[at].state = MemberState::Failed;
     record.volumes[0].slots[slot].current = false;
+}
+
+/// The volume stands still without the drive, so what that holds stays current.
+#[test]
+fn a_loss_is_not_recorded_for_a_volume_that_needs_the_drive() {
+    for (level, not_started) in [(Level::Raid0, false), (Level::Raid5, true)] {
+        let (mut persister, mut record) = persister(level, 3);
+        record.volumes[0].not_started = not_started;
+        persister.seen = record.clone();
+        let before = persister.mpb.volumes[0].clone();
+        record.members[1].state = MemberState::Failed;
+        // One that is not started may not even know the drive.
+        record.volumes[0].slots[1].current = !not_started;
+        assert_eq!(write(&mut persister, &mut record), [0usize; 0]);
+        assert!(persister.mpb.disks[1].is_failed());
+        assert_eq!(persister.mpb.volumes[0], before);
+    }
+    let (mut persister, mut record) = persister(Level::Raid5, 3);
+    fail(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    // One more, and the volume stands still.
+    record.members[2].state = MemberState::Failed;
+    assert_eq!(write(&mut persister, &mut record), [1]);
 }
 
 fn begin_rebuild(record: &mut Record, slot: usize, spare: usize) {

@@ -33,7 +33,7 @@ impl Controller {
                     volatile_cache,
                     kind,
                     discards,
-                    returns_to: None,
+                    ..MemberRecord::ABSENT
                 };
                 self.command_add_spare(member, drive, returns)
             }
@@ -268,7 +268,7 @@ impl Controller {
         }
         let whole = self.current_slots(record).count() == u32::from(record.geometry.members);
         // Reading is not all that a scrub does: blocks that cannot be read are written back.
-        if self.has_job(at) || !whole || record.read_only {
+        if self.has_job(at) || !whole || record.read_only || record.not_started {
             return Err(Refused::Busy);
         }
         let name = if repair {

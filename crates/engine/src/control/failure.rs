@@ -10,9 +10,10 @@
 //! record, not even the first one, so that the volume starts whole when the host is well again.
 
 use super::message::Message;
-use super::record::{MemberSet, MemberState};
+use super::record::{MemberSet, MemberState, VolumeRecord};
 use super::{Controller, Output, PendingFailure};
 use crate::event::Event;
+use crate::layout::Level;
 use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
@@ -28,6 +29,17 @@ pub(super) struct Undecided {
     survived: u32,
     /// Whatever becomes of volumes: a spare, or a drive that has just been replaced.
     in_any_case: bool,
+}
+
+/// The slots that hold the same as this one, itself left out.
+fn copies(volume: &VolumeRecord, slot: Slot) -> SlotSet {
+    let all = SlotSet::all(volume.geometry.members);
+    let equal = match volume.geometry.level {
+        Level::Raid1 => all,
+        Level::Raid10 => SlotSet(all.0 & 0b11 << (slot.0 & !1)),
+        Level::Raid0 | Level::Raid5 => SlotSet(0),
+    };
+    equal.without(slot)
 }
 
 impl Controller {
@@ -156,11 +168,15 @@ impl Controller {
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
             let survives = survived >> at & 1 == 1;
-            let volume = &mut self.record.volumes[at];
+            let volume = &self.record.volumes[at];
             let Some(Slot(slot)) = volume.slot_of(member) else {
                 continue;
             };
-            if survives {
+            let is_copied = self.current_slots(volume).0 & copies(volume, Slot(slot)).0 != 0;
+            let volume = &mut self.record.volumes[at];
+            // What a volume that has failed writes to another copy, this drive has missed. What nobody else has
+            // stays current: nothing is written to it.
+            if survives || (is_copied && !volume.not_started) {
                 volume.slots[slot as usize].current = false;
             }
             let filling = matches!(

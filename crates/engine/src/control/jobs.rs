@@ -418,6 +418,10 @@ impl Controller {
         if !self.jobs.jobs[at].as_ref().is_some_and(is_known) {
             return;
         }
+        let only_reads = self.jobs.kind(at) == Some(JobKind::Check { repair: false });
+        if !only_reads && !self.opening.is_done {
+            return self.want_opening();
+        }
         self.jobs.last_checkpoint = now;
         let Some(job) = &mut self.jobs.jobs[at] else {
             return;

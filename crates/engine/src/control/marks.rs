@@ -66,7 +66,8 @@ impl VolumeMarks {
             (true, true) => Mark::Dirty,
             (true, false) => Mark::Clean,
         };
-        let failed = !volume.geometry.survives(volume.current_slots());
+        // One that is not started answers like one that has failed, and nobody asks it.
+        let failed = volume.not_started || !volume.geometry.survives(volume.current_slots());
         VolumeMarks {
             mark,
             intent: false,
@@ -211,6 +212,8 @@ impl Controller {
         let quiet = marks.busy == 0 && !establishes;
         let is_heard = self.failures.is_empty() && self.undecided.is_empty();
         let may = !marks.failed && is_heard && self.becomes_clean(at);
+        // Whoever waits for the array to open would wait in vain behind a fence.
+        let quiet = quiet && !self.opening.is_under_way();
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }
 }

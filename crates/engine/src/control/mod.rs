@@ -16,6 +16,7 @@ mod job_ends;
 pub mod jobs;
 pub mod marks;
 pub mod message;
+mod opening;
 pub mod record;
 pub mod recording;
 mod replace;
@@ -90,6 +91,7 @@ pub struct Controller {
     /// The drive that it has replaced, until nobody reads from it.
     leaving: Option<replace::Leaving>,
     recording: recording::Recording,
+    opening: opening::Opening,
     flush: Option<(u32, FlushPurpose)>,
     /// When a flush last failed.
     flush_failed_at: Option<Nanos>,
@@ -133,6 +135,7 @@ impl Controller {
             failed,
             announced: failed,
             recording: recording::Recording::default(),
+            opening: opening::Opening::default(),
             flush: None,
             flush_failed_at: None,
             next_ticket: 0,
@@ -234,6 +237,7 @@ impl Controller {
             Message::WriteIntent(volume) => {
                 if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
                     marks.intent = true;
+                    self.want_opening();
                 }
             }
             Message::Idle {
@@ -315,6 +319,7 @@ impl Controller {
         self.run_marks();
         self.run_jobs();
         self.run_recording();
+        self.run_opening();
         self.run_stop();
         if self.stale_view {
             self.publish();
@@ -341,7 +346,8 @@ impl Controller {
     /// Nothing is on its way to any member, so no change has to be on record: who only looks leaves no
     /// trace.
     fn writes_nothing(&self) -> bool {
-        self.record.volumes.iter().all(|volume| volume.read_only)
+        let mut volumes = self.record.volumes.iter();
+        volumes.all(|volume| volume.read_only || volume.not_started)
     }
 
     /// Who carries the record. Spares have one of their own; it does not change.
@@ -386,7 +392,9 @@ impl Controller {
         let recorded = is_written && self.undecided.is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
-            for at in 0..self.record.volumes.len() {
+            let is_started = |at: &usize| !self.record.volumes[*at].not_started;
+            let started: Vec<usize> = (0..self.record.volumes.len()).filter(is_started).collect();
+            for at in started {
                 let (volume, end) = (VolumeId(at as u8), self.end_of(at));
                 self.event(Event::VolumeStopped { volume, end });
             }
@@ -459,9 +467,13 @@ impl Controller {
                 shadowed: SlotSet(0),
                 in_sync: (!unsynced && !volume.then_resync) || planted(Bug::UnsyncedTrusted),
                 logged: volume.is_logged(),
+                behind: self.record.behind(volume),
             },
-            writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
-            read_only: volume.read_only,
+            writes_allowed: marks.writes_allowed()
+                && self.opening.is_done
+                && !self.stopping
+                && !volume.read_only,
+            read_only: volume.read_only || volume.not_started,
             discards: self.discards(at),
             failed: marks.failed,
             stopping: self.stopping,
@@ -497,7 +509,7 @@ impl Controller {
         }
     }
 
-    /// Slots whose drive is current and has not failed.
+    /// Slots whose drive is current and has not failed; none of a volume that is not started.
     fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
         let lost = |slot: &Slot| {
             volume.slots[slot.0 as usize]
@@ -507,7 +519,7 @@ impl Controller {
         volume
             .current_slots()
             .iter()
-            .filter(|slot| !lost(slot))
+            .filter(|slot| !lost(slot) && !volume.not_started)
             .fold(SlotSet(0), SlotSet::with)
     }
 

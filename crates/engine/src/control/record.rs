@@ -102,6 +102,9 @@ pub struct MemberRecord {
     pub discards: bool,
     /// A spare that lacks nothing of this slot but what the bitmaps mark.
     pub returns_to: Option<Slot>,
+    /// When the array was assembled its record was older than that of others: mirrors that may differ have
+    /// the content of those.
+    pub behind: bool,
 }
 
 impl MemberRecord {
@@ -113,6 +116,7 @@ impl MemberRecord {
         kind: MemberKind::Device,
         discards: true,
         returns_to: None,
+        behind: false,
     };
 }
 
@@ -150,6 +154,9 @@ pub struct SlotRecord {
 pub struct VolumeRecord {
     /// Its shape.
     pub geometry: Geometry,
+    /// Not served in this session: it lacks members that it cannot do without, or must not be started. Nothing
+    /// is read from it or written to it, and what is on record of it stays as it is.
+    pub not_started: bool,
     /// Never written to in this session.
     pub read_only: bool,
     /// Writes may be under way: after a crash redundancy is in doubt.
@@ -218,6 +225,13 @@ impl VolumeRecord {
         }
     }
 
+    /// Whether the volume goes on without `member`, so that what the drive holds of it becomes outdated.
+    #[must_use]
+    pub fn does_without(&self, member: MemberId) -> bool {
+        let holds = |slot: &SlotRecord| slot.member == Some(member) && slot.current;
+        !self.not_started && !self.slots.iter().any(holds)
+    }
+
     /// The slot that `member` serves.
     #[must_use]
     pub fn slot_of(&self, member: MemberId) -> Option<Slot> {
@@ -259,6 +273,18 @@ impl Record {
         let mut drives = slots.filter_map(|slot| slot.member);
         drives.all(|member| self.members[usize::from(member.0)].discards)
     }
+
+    /// Slots of a volume whose drives had an older record than others when the array was assembled.
+    pub(crate) fn behind(&self, volume: &VolumeRecord) -> SlotSet {
+        let is_behind = |member: MemberId| {
+            let record = self.members.get(usize::from(member.0));
+            record.is_some_and(|record| record.behind) && !planted(Bug::ResyncFromOlder)
+        };
+        let slots = (0u8..).zip(&volume.slots);
+        slots
+            .filter(|(_, slot)| slot.member.is_some_and(is_behind))
+            .fold(SlotSet(0), |set, (slot, _)| set.with(Slot(slot)))
+    }
 }
 
 impl Record {
@@ -273,7 +299,8 @@ impl Record {
                 .bitmap
                 .as_ref()
                 .is_none_or(|bitmap| generation >= bitmap.cleared_generation);
-            is_known && place.is_some_and(|place| !place.current)
+            let is_empty = place.is_some_and(|place| !place.current);
+            is_known && is_empty && !volume.not_started
         };
         self.volumes.iter().all(lacks).then_some(slot)
     }

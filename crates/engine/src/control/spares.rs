@@ -127,7 +127,7 @@ impl Controller {
         for volume in &mut self.record.volumes {
             // Volumes of a container span the same drives in the same slots.
             let place = &mut volume.slots[slot];
-            if !place.current && place.member == old {
+            if !place.current && place.member == old && !volume.not_started {
                 *place = SlotRecord {
                     member: Some(spare),
                     current: false,

@@ -26,6 +26,7 @@ struct Update {
 pub(crate) struct Updater {
     version: u64,
     durable: u64,
+    completed: u64,
     snapshot: Record,
     update: Option<Update>,
 }
@@ -35,6 +36,7 @@ impl Updater {
         Updater {
             version: 0,
             durable: 0,
+            completed: 0,
             snapshot: record,
             update: None,
         }
@@ -58,6 +60,11 @@ impl Updater {
 
     pub fn is_durable(&self) -> bool {
         self.durable == self.version && self.update.is_none()
+    }
+
+    /// Updates that have become durable on every live member, one after the other, since the start.
+    pub fn completed(&self) -> u64 {
+        self.completed
     }
 
     pub fn snapshot(&self) -> &Record {
@@ -131,6 +138,7 @@ impl Updater {
         // What nobody has is not durable, though there is nobody left to wait for.
         if update.reached {
             self.durable = update.version;
+            self.completed += 1;
         }
         self.update = None;
         None

@@ -26,7 +26,7 @@ pub fn rebuild(
     let source = if shadow && copies.has(target) {
         Some(target)
     } else {
-        lowest(copies.without(target))
+        view.source(copies.without(target))
     };
     let stage = if let Some(source) = source {
         plan.read(shape, 0, source, range, buffer);
@@ -49,12 +49,8 @@ fn copies(shape: &Geometry, row: u64, slot: Slot, view: &RowView) -> SlotSet {
     SlotSet(equals.0 & view.readable.0)
 }
 
-fn lowest(slots: SlotSet) -> Option<Slot> {
-    slots.iter().next()
-}
-
 /// Plans to establish redundancy in `range`: RAID 5 parity is computed from all data; mirrors get the
-/// content of their lowest readable slot. RAID 0 needs nothing.
+/// content of one readable slot ([`RowView::source`]). RAID 0 needs nothing.
 ///
 /// Fails if data cannot be read, or if the parity slot cannot be written.
 pub fn resync(
@@ -95,7 +91,7 @@ fn resync_mirrors(
     let sets = shape.data_members();
     let length_bytes = range.length_bytes();
     let source = |set: u8| {
-        lowest(SlotSet(
+        view.source(SlotSet(
             shape.data_slots(range.row, set).0 & view.readable.0,
         ))
     };
@@ -119,7 +115,8 @@ fn resync_mirrors(
         let targets = targets(set, source);
         for target in targets.iter() {
             let buffer = base.at(copied * length_bytes);
-            plan.write(shape, (1, false), (target, view), range, buffer);
+            let fua = view.must_be_durable();
+            plan.write(shape, (1, fua), (target, view), range, buffer);
         }
         copied += u32::from(targets.0 != 0);
     }

@@ -96,7 +96,8 @@ pub fn mirror_equal(
     let copies = SlotSet(shape.data_slots(range.row, data_index).0 & view.writable.0);
     let others = copies.without(source);
     for slot in others.iter().filter(|_| !planted(Bug::CopiesLeftUnequal)) {
-        plan.write(shape, (1, false), (slot, view), range, target);
+        let fua = view.must_be_durable();
+        plan.write(shape, (1, fua), (slot, view), range, target);
     }
 }
 

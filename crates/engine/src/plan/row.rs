@@ -3,6 +3,7 @@
 use super::{Step, StepKind};
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
+use planted::{Bug, planted};
 
 /// What may be done with the slots in one row at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub struct RowView {
     pub in_sync: bool,
     /// Whether changes of parity go through the write-hole log.
     pub logged: bool,
+    /// Slots that had an older record than others when the array was assembled.
+    pub behind: SlotSet,
 }
 
 impl RowView {
@@ -30,6 +33,7 @@ impl RowView {
             shadowed: SlotSet(0),
             in_sync: true,
             logged: false,
+            behind: SlotSet(0),
         }
     }
 
@@ -42,7 +46,28 @@ impl RowView {
             shadowed: self.shadowed.without(slot),
             in_sync: self.in_sync,
             logged: self.logged,
+            behind: self.behind,
         }
+    }
+
+    /// Whether the source of mirrors that may differ may be another one at the next start: records are alike then, and
+    /// the lowest is the source. So what others get from it has to be durable at once, or a power cut would bring
+    /// back their content where that of the source has been read.
+    #[must_use]
+    pub fn must_be_durable(&self) -> bool {
+        self.behind.0 != 0 && !planted(Bug::SourceForgotten)
+    }
+
+    /// Which of several copies that may differ is to be taken for their content: always the same one, so that
+    /// a place does not flip between two contents as long as that can be read. It is the lowest, but for those
+    /// whose record was behind when the array was assembled. After a crash any of them is right; where an older
+    /// copy of a drive was put in its place, only the others are.
+    #[must_use]
+    #[inline]
+    pub fn source(&self, copies: SlotSet) -> Option<Slot> {
+        let newest = SlotSet(copies.0 & !self.behind.0);
+        let from = if newest.0 == 0 { copies } else { newest };
+        from.iter().next()
     }
 }
 

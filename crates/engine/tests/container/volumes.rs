@@ -1,13 +1,13 @@
 //! Two volumes, checkpoints, restarts, rates, and arrays that may not be written to.
 
 use crate::memory::{Array, geometry, record};
-use crate::shared::{check, fill, two_volumes};
+use crate::shared::{by_hand, check, fill, two_volumes};
 use engine::control::message::{Command, Refused};
-use engine::control::record::{MemberState, SyncKind, SyncRecord};
+use engine::control::record::{MemberState, SlotRecord, SyncKind, SyncRecord};
 use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::policy::MemberKind;
-use engine::request::Failure;
+use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 
@@ -61,6 +61,99 @@ fn a_raid_0_beside_a_raid_5_fails_alone() {
     check(&mut array, 1, &two);
     assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
     assert!(!array.has_event(|event| *event == Event::VolumeFailed(VolumeId(1))));
+}
+
+/// What the drive holds of a volume that cannot go on without it is current as long as it is away. What another
+/// copy gets meanwhile is outdated on it.
+#[test]
+fn a_loss_is_recorded_where_something_is_written_without_the_drive() {
+    for (first, second) in [(Level::Raid1, Level::Raid10), (Level::Raid10, Level::Raid1)] {
+        let options = by_hand();
+        let mut array = Array::new(two_volumes(first, second), 2, 3, options);
+        let pairs = u8::from(second == Level::Raid10);
+        let (_, mirror) = (fill(&mut array, pairs, 1), fill(&mut array, 1 - pairs, 2));
+        for drive in 0..3 {
+            array.shared.borrow_mut().disks[drive].gone = true;
+            check(&mut array, 1 - pairs, &mirror);
+            let recorded = Event::FailureRecorded(MemberId(drive as u8));
+            let size = mirror.len() as u32;
+            let buffer = array.allocate(u64::from(size));
+            array.fill(buffer, &mirror);
+            let volume = VolumeId(1 - pairs);
+            let tag = array.submit_to(0, volume, Operation::Write, 0, size, buffer, false);
+            assert_eq!(array.finish(tag), Ok(()));
+            array.run_until(|array| array.has_event(|event| *event == recorded));
+        }
+        let shared = array.shared.borrow();
+        let record = shared.disks[3].record.as_ref().unwrap();
+        let current = |volume: u8| {
+            record.volumes[usize::from(volume)]
+                .slots
+                .iter()
+                .map(|slot| slot.current)
+        };
+        assert_eq!(
+            current(1 - pairs).collect::<Vec<_>>(),
+            [false, false, false, true]
+        );
+        assert_eq!(
+            current(pairs).collect::<Vec<_>>(),
+            [false, true, false, true]
+        );
+    }
+}
+
+/// A volume that is not started, beside one that is: nothing is written to it, nothing waits for it, and it does not
+/// change on record.
+#[test]
+fn a_volume_that_is_not_started_is_left_alone() {
+    for (level, slots) in [(Level::Raid0, 3), (Level::Raid5, 4), (Level::Raid10, 4)] {
+        let mut record = two_volumes(level, Level::Raid5);
+        record.volumes[0].not_started = true;
+        record.volumes[0].dirty = level != Level::Raid0;
+        if slots == 3 {
+            record.volumes[0].slots[3] = SlotRecord {
+                member: None,
+                current: false,
+            };
+            record.volumes[1].slots[3] = record.volumes[0].slots[3];
+        }
+        let before = record.volumes[0].clone();
+        let mut array = Array::new(record, 2, 3, Options::default());
+        let extent = before.geometry.start_bytes as usize
+            ..(before.geometry.start_bytes + before.geometry.component_bytes) as usize;
+        let two = fill(&mut array, 1, 2);
+        if slots == 4 {
+            array.shared.borrow_mut().disks[1].gone = true;
+        }
+        check(&mut array, 1, &two);
+        let filled = |event: &Event| {
+            matches!(
+                event,
+                Event::JobEnded {
+                    volume: VolumeId(1),
+                    complete: true,
+                    ..
+                }
+            )
+        };
+        array.run_until(|array| array.has_event(filled));
+        check(&mut array, 1, &two);
+        for operation in [Operation::Read, Operation::Write] {
+            let buffer = array.allocate(4096);
+            let tag = array.submit_to(1, VolumeId(0), operation, 0, 4096, buffer, false);
+            assert!(array.finish(tag).is_err(), "{level:?}: {operation:?}");
+        }
+        assert_eq!(array.command(Command::Stop), Ok(()));
+        array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+        let shared = array.shared.borrow();
+        for disk in shared.disks.iter().filter(|disk| !disk.gone) {
+            assert!(disk.bytes[extent.clone()].iter().all(|&byte| byte == 0));
+            let record = disk.record.as_ref().unwrap();
+            assert_eq!(record.volumes[0], before, "{level:?}");
+            assert!(!record.volumes[1].dirty);
+        }
+    }
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub fn record(shape: Geometry, spares: u8, sync: Option<SyncKind>) -> Record {
         .collect();
     let volume = VolumeRecord {
         geometry: shape,
+        not_started: false,
         read_only: false,
         dirty: false,
         slots,

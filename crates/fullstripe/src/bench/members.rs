@@ -143,6 +143,7 @@ impl Members {
                 kind: drive.kind(),
                 discards: drive.discards(),
                 returns_to: None,
+                behind: false,
             },
             None => MemberRecord::ABSENT,
         };
@@ -152,6 +153,7 @@ impl Members {
         });
         let volume = VolumeRecord {
             geometry: self.geometry,
+            not_started: false,
             read_only: false,
             dirty: false,
             slots: slots.collect(),

@@ -144,7 +144,8 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
         }
         let done = is_whole(now) && !is_restoring(now);
         let works = is_working(&status, now);
-        if done || now.state == "failed" || (!works && looks_without_work == 0) {
+        let never = now.state == "failed" || now.not_started.is_some();
+        if done || never || (!works && looks_without_work == 0) {
             return Ok(status);
         }
         looks_without_work = if works { 0 } else { looks_without_work - 1 };

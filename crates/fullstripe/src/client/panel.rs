@@ -87,6 +87,9 @@ fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     };
     let rows: Vec<Vec<String>> = volume.slots.iter().enumerate().map(row).collect();
     text += &table(2, &rows);
+    if let Some(why) = &volume.not_started {
+        text += &format!("  {why}\n");
+    }
     if let Some(job) = &volume.job {
         text += &format!("  {}{} {}\n", job.kind, target(status, job), progress(job));
     }

@@ -51,6 +51,7 @@ fn rebuilding() -> Status {
         failures: 2,
     };
     let volume = VolumeStatus {
+        not_started: None,
         name: "data".to_owned(),
         uuid: "11111111:22222222:33333333:44444444".to_owned(),
         level: 5,

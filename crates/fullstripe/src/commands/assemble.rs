@@ -37,6 +37,10 @@ pub struct Accepted {
     /// Accept that a RAID 5 without one member is only right where it was synchronised or written.
     #[arg(long)]
     accept_unsynced: bool,
+    /// Trust that nothing was written to a volume that could not go on without a drive while that was away, and take
+    /// the drive back.
+    #[arg(long)]
+    trust_returned_drive: bool,
 }
 
 impl Accepted {
@@ -47,11 +51,12 @@ impl Accepted {
             degraded: self.degraded,
             accept_write_hole: self.accept_write_hole,
             accept_unsynced: self.accept_unsynced,
+            trust_returned_drive: self.trust_returned_drive,
         }
     }
 }
 
-/// Runs `assemble`. Exit code 0: everything starts as it should; [`DEGRADED`]; [`REFUSED`].
+/// Runs `assemble`. Exit code 0: everything starts as it should; [`DEGRADED`]; [`REFUSED`]: nothing starts.
 ///
 /// # Errors
 /// A drive cannot be looked at, or there is no array on any.
@@ -91,7 +96,7 @@ fn verdict(container: &ContainerReport, report: &Report) -> u8 {
         || container
             .volumes
             .iter()
-            .any(|volume| volume.start.mode == "refused");
+            .all(|volume| volume.start.mode == "refused");
     let whole = container
         .volumes
         .iter()

@@ -5,6 +5,7 @@ pub mod text;
 mod volume;
 
 use super::words::SECTOR_BYTES;
+use crate::container::decide::decide;
 use crate::container::probe::{Member, Probed};
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
@@ -196,8 +197,10 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
         Ok(assembly) => assembly,
         Err(refusal) => return refused_container(drives, found.container_family, refusal),
     };
+    let decision = decide(drives, assembly, options, false);
+    let assembly = &decision.assembly;
     let mpb = &assembly.mpb;
-    let volumes = (0..mpb.volumes.len()).map(|at| volume::describe(drives, assembly, at, options));
+    let volumes = (0..mpb.volumes.len()).map(|at| volume::describe(drives, &decision, at));
     let name = |drive: &usize| drives[*drive].drive.name().to_owned();
     ContainerReport {
         uuid: Some(Uuid::of_container(mpb).to_string()),

@@ -5,7 +5,7 @@ pub mod busy;
 pub mod probe;
 
 pub use assembly::assemble::bitmap;
-pub use assembly::{assemble, log, persist, write};
+pub use assembly::{assemble, decide, log, persist, write};
 
 /// A container of this machine's drives, ready to be served.
 pub type Container = assemble::Container<probe::Probed>;

@@ -94,6 +94,12 @@ pub struct ServeArgs {
     /// Start a degraded RAID 5 that was never synchronised, for reading.
     #[arg(long)]
     accept_unsynced: bool,
+    /// Take back a drive that was marked failed and that a volume cannot go on without, such as one of a RAID 0
+    /// beside a RAID 5. Trusted is that this is the drive as it was when it left, and that nothing was written to
+    /// that volume meanwhile: fullstripe and Linux md do not while it is not started. For volumes that went on, what
+    /// the drive holds is outdated: it is not read, and rebuilt.
+    #[arg(long, conflicts_with = "read_only")]
+    trust_returned_drive: bool,
     /// Write nothing at all.
     #[arg(long)]
     read_only: bool,
@@ -127,6 +133,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         degraded: args.degraded,
         accept_write_hole: args.accept_write_hole,
         accept_unsynced: args.accept_unsynced,
+        trust_returned_drive: args.trust_returned_drive,
     };
     let (mut drives, spares) = open_drives(args)?;
     conflicts::refuse(&drives)?;
@@ -213,18 +220,19 @@ fn serve(
     container: Container,
     new_spares: &[String],
 ) -> Result<ExitCode> {
-    let names = container.volume_names.clone();
+    let started = container.started();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
-    let exports = nbd::exports(&container.record, &names, share)?;
+    let exports = nbd::exports(&container.record, &started, share)?;
     let signals = Signals::catch()?;
     let listening = addresses(args)
         .iter()
         .map(|address| nbd::listen(address, args.listen))
         .collect::<Result<Vec<Listening>>>()?;
-    let uris = names
+    let uris = started
         .iter()
-        .flat_map(|name| listening.iter().map(move |one| one.uri(name)))
+        .flat_map(|(_, name)| listening.iter().map(move |one| one.uri(name)))
         .collect();
+    let volumes = started.into_iter().map(|(volume, _)| volume).collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
     let spares = Arc::new(Spares::of(&container, args.backup.clone()));
     let events = EventLog::new();
@@ -251,7 +259,7 @@ fn serve(
     let runtime = Runtime::start(
         container,
         options,
-        nbd::ports(exports, peers.clone(), announcer.clone()),
+        nbd::ports(exports, volumes, peers.clone(), announcer.clone()),
         move |event| {
             announce(&say, &event, json);
             if let Some(hook) = &calls {
@@ -362,6 +370,11 @@ fn ready(announcer: &Announcer, shared: &runtime::Shared, json: bool) -> Result<
 fn in_words(status: &Status) -> String {
     let mut text = String::new();
     for volume in &status.volumes {
+        if volume.not_started.is_some() {
+            // Why was said before.
+            text += &format!("not serving {}\n", volume.name);
+            continue;
+        }
         text += &format!(
             "serving {}: RAID {} of {} members, {} bytes, {}\n",
             volume.name,

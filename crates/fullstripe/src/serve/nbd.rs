@@ -115,13 +115,19 @@ impl Listening {
     }
 }
 
-/// The exports of a container's volumes; `payload_bytes` is each shard's share of the payload memory.
+/// The exports of the volumes of a container that are `started`, with their names; `payload_bytes` is each shard's
+/// share of the payload memory.
 ///
 /// # Errors
 /// A volume's name or size that NBD cannot express.
-pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<ExportList> {
+pub fn exports(
+    record: &Record,
+    started: &[(VolumeId, String)],
+    payload_bytes: u64,
+) -> Result<ExportList> {
     let most = maximum_payload_bytes(payload_bytes);
-    let export = |(at, name): (usize, &String)| {
+    let export = |(id, name): &(VolumeId, String)| {
+        let at = usize::from(id.0);
         let volume = &record.volumes[at];
         let shape = &volume.geometry;
         let row = shape.row_bytes().next_power_of_two().min(u64::from(most)) as u32;
@@ -145,29 +151,26 @@ pub fn exports(record: &Record, names: &[String], payload_bytes: u64) -> Result<
             },
         }
     };
-    let volumes = (0..record.volumes.len()).zip(names);
-    Ok(ExportList::new(volumes.map(export).collect())?)
+    Ok(ExportList::new(started.iter().map(export).collect())?)
 }
 
-/// A factory of ports for [`super::runtime::Runtime::start`]. Listeners are given to shard 0's port later,
+/// A factory of ports for [`super::runtime::Runtime::start`]; `volumes` are those behind the `exports`. Listeners are given to shard 0's port later,
 /// by [`start_listening`].
 #[must_use]
 pub(super) fn ports(
     exports: ExportList,
+    volumes: Vec<VolumeId>,
     peers: Arc<Mutex<Vec<MailSender>>>,
     announcer: Arc<Announcer>,
 ) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
-        let volumes = (0..exports.as_slice().len())
-            .map(|at| VolumeId(at as u8))
-            .collect();
         let (peers, announcer) = (peers.clone(), announcer.clone());
         // The mailboxes of all shards are known only once all of them exist.
         let mut route = None;
         let port = NbdPort::new(NbdPortOptions {
             exports: exports.clone(),
-            volumes,
+            volumes: volumes.clone(),
             pool,
             listeners: Vec::new(),
             route: Box::new(move |socket| {

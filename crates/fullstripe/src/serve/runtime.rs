@@ -115,6 +115,7 @@ impl Runtime {
         let facts = Facts {
             shards,
             completion: options.completion.to_string(),
+            not_started: container.not_started,
             ..Facts::new(&container.persister, container.volume_names, names)
         };
         let scrubs = Scrubs::new(&container.record, &facts.volume_uuids);

@@ -95,8 +95,11 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Chunk per member.
     pub chunk_bytes: u32,
-    /// `optimal`, `degraded`, `not protected` (redundancy not established yet) or `failed`.
+    /// `optimal`, `degraded`, `not protected` (redundancy not established yet), `failed` or `not started`.
     pub state: String,
+    /// Why it is not started, and what to do, a sentence: it is not served, and stays as it is.
+    #[serde(default)]
+    pub not_started: Option<String>,
     /// Whether the metadata says that writes may be under way.
     pub dirty: bool,
     /// Whether writes are refused.
@@ -166,6 +169,8 @@ pub struct Facts {
     pub container_uuid: String,
     /// Names of volumes.
     pub volume_names: Vec<String>,
+    /// Why volumes are not started, by volume.
+    pub not_started: Vec<Option<String>>,
     /// UUIDs of volumes.
     pub volume_uuids: Vec<String>,
     /// By [`MemberId`].
@@ -287,7 +292,9 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         .sync
         .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
     let whole = slots.iter().all(|slot| slot.state == "in sync");
+    let not_started = facts.not_started.get(at).cloned().flatten();
     let state = match (failed, whole, unsynced) {
+        _ if not_started.is_some() => "not started",
         (true, _, _) => "failed",
         (_, false, _) => "degraded",
         (_, _, true) => "not protected",
@@ -304,6 +311,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
             volume.geometry.chunk_bytes
         },
         state: state.to_owned(),
+        not_started,
         dirty: volume.dirty,
         read_only: volume.read_only,
         slots,

@@ -118,7 +118,7 @@ fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
             let from_shadows = assembly.unfinished.as_ref().is_some_and(|u| u.from_shadows);
             let serving = assembly.present().contains(&true);
             assert!(from_shadows || !serving, "served from nowhere");
-            let _ = assembly.record_absences();
+            let _ = assembly.record_absences(|_| true);
         }
     }
 }
@@ -161,10 +161,11 @@ fn put_through_the_rules(mut mpb: Mpb, sector: SectorSize, choice: u8) {
         degraded: choice & 4 != 0,
         accept_write_hole: choice & 8 != 0,
         accept_unsynced: choice & 16 != 0,
+        trust_returned_drive: choice & 32 != 0,
     };
     for found in choose(&candidates).containers {
         if let Ok(mut assembly) = found.outcome {
-            let _ = assembly.record_absences();
+            let _ = assembly.record_absences(|_| true);
         }
     }
     for at in 0..mpb.volumes.len() {

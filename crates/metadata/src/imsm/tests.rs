@@ -75,6 +75,7 @@ proptest! {
     ) {
         let options = StartOptions {
             degraded: accept.0, accept_write_hole: accept.1, accept_unsynced: accept.2,
+            trust_returned_drive: false,
         };
         for index in 0..=mpb.volumes.len() {
             let mode = start_mode(&mpb, index, &present, options);
@@ -101,7 +102,7 @@ proptest! {
         for found in choose(&candidates).containers {
             if let Ok(mut assembly) = found.outcome {
                 prop_assert_eq!(assembly.members.len(), assembly.mpb.disks.len());
-                assembly.record_absences().unwrap();
+                assembly.record_absences(|_| true).unwrap();
             }
         }
     }

@@ -31,6 +31,8 @@ impl Run<'_> {
             shards: topology.shards,
             accept: StartOptions {
                 degraded: missing && self.history.mode != Mode::Beyond,
+                // Here drives are what they were when they left, or blank.
+                trust_returned_drive: self.history.mode == Mode::Beyond,
                 ..StartOptions::default()
             },
             engine: Options {
@@ -47,7 +49,9 @@ impl Run<'_> {
         // A drive that fails now and then stops the start, and somebody starts it again.
         let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
         let armed = self.machine.borrow().drives.iter().any(is_armed);
-        let mut started = Process::start(&self.machine, &bays, with);
+        let needs_all = self.history.mode != Mode::Beyond;
+        let start = || Process::start_all(&self.machine, &bays, with, needs_all);
+        let mut started = start();
         if self.machine.borrow_mut().start_left.take() == Some(0) {
             if let Ok(process) = started {
                 process.end(Ending::Power);
@@ -55,11 +59,11 @@ impl Run<'_> {
                 self.machine.borrow_mut().end_life(Ending::Power);
             }
             self.counts.lives += 1;
-            started = Process::start(&self.machine, &bays, with);
+            started = start();
         }
         for _ in 1..START_TRIES {
             if started.is_err() && armed {
-                started = Process::start(&self.machine, &bays, with);
+                started = start();
             }
         }
         match started {

@@ -110,6 +110,7 @@ impl Array {
         });
         let volume = VolumeRecord {
             geometry,
+            not_started: false,
             read_only: false,
             dirty: false,
             slots: (0..self.members).map(slot).collect(),

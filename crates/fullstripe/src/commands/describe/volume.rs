@@ -2,25 +2,19 @@
 
 use super::super::words::{SECTOR_BYTES, level_number};
 use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
-use crate::container::bitmap::{read_all, start_modes};
-use crate::container::log::rehearse;
+use crate::container::decide::Decision;
 use crate::container::probe::Probed;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;
-use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode_without_log};
+use metadata::imsm::start::{StartMode, SyncWork};
 use metadata::imsm::{MapState, Mpb, Uuid, Volume};
 
-/// Describes volume number `at`, which would be started with `options`.
-pub(super) fn describe(
-    drives: &[Probed],
-    assembly: &Assembly,
-    at: usize,
-    options: StartOptions,
-) -> VolumeReport {
-    let (mode, replay) = outlook(drives, assembly, at, options);
-    let mpb = &assembly.mpb;
+/// Describes volume number `at`, as it would be started.
+pub(super) fn describe(drives: &[Probed], decision: &Decision, at: usize) -> VolumeReport {
+    let mode = decision.outlook(at);
+    let mpb = &decision.assembly.mpb;
     let volume = &mpb.volumes[at];
-    let slots = slots(drives, assembly, volume);
+    let slots = slots(drives, &decision.assembly, volume);
     let level = volume.map.level();
     VolumeReport {
         name: volume.name.to_string(),
@@ -31,39 +25,23 @@ pub(super) fn describe(
         state: state(level, &slots, &mode),
         dirty: volume.is_dirty(),
         slots,
-        start: StartReport {
-            replay,
-            ..start(volume, &mode)
-        },
+        start: start(
+            volume,
+            &mode,
+            decision.refusal(drives, at),
+            replay(decision, at),
+        ),
     }
 }
 
-/// How the volume would be started, and what of its write-hole log would be replayed before.
-fn outlook(
-    drives: &[Probed],
-    assembly: &Assembly,
-    at: usize,
-    options: StartOptions,
-) -> (StartMode, Option<ReplayReport>) {
-    let present = assembly.present();
-    let bitmaps = read_all(drives, assembly);
-    let mode = start_modes(assembly, &bitmaps, options).swap_remove(at);
-    if !matches!(mode, StartMode::ReadWrite { replay: true, .. }) {
-        return (mode, None);
-    }
-    let Some(report) = rehearse(drives, assembly, at) else {
-        return (mode, None);
-    };
-    let replay = ReplayReport {
+/// What of the volume's write-hole log would be replayed before it starts.
+fn replay(decision: &Decision, at: usize) -> Option<ReplayReport> {
+    let report = decision.replays[at].as_ref()?;
+    Some(ReplayReport {
         entries: report.entries_replayed,
         skipped: report.entries_skipped(),
         settles_everything: report.is_conclusive(),
-    };
-    if replay.settles_everything {
-        return (mode, Some(replay));
-    }
-    let without = start_mode_without_log(&assembly.mpb, at, &present, options);
-    (without, Some(replay))
+    })
 }
 
 /// The chunk that people are told of: a mirror has none.
@@ -114,33 +92,33 @@ fn state(level: Option<Level>, slots: &[SlotReport], mode: &StartMode) -> &'stat
     }
 }
 
-fn start(volume: &Volume, mode: &StartMode) -> StartReport {
+fn start(
+    volume: &Volume,
+    mode: &StartMode,
+    refusal: Option<(String, Option<&'static str>)>,
+    replay: Option<ReplayReport>,
+) -> StartReport {
+    let mut report = StartReport {
+        mode: "read-write",
+        reason: None,
+        option: None,
+        work: None,
+        replay,
+    };
     match mode {
-        StartMode::ReadWrite { sync, .. } => StartReport {
-            mode: "read-write",
-            reason: None,
-            option: None,
-            work: work(volume, sync),
-            replay: None,
-        },
-        StartMode::ReadOnly { reason, .. } => StartReport {
-            mode: "read-only",
-            reason: Some(reason.to_string()),
-            option: None,
-            work: None,
-            replay: None,
-        },
-        StartMode::Refused {
-            reason,
-            override_flag,
-        } => StartReport {
-            mode: "refused",
-            reason: Some(reason.to_string()),
-            option: *override_flag,
-            work: None,
-            replay: None,
-        },
+        StartMode::ReadWrite { sync, .. } => report.work = work(volume, sync),
+        StartMode::ReadOnly { reason, .. } => {
+            report.mode = "read-only";
+            report.reason = Some(reason.to_string());
+        }
+        StartMode::Refused { .. } => {
+            report.mode = "refused";
+            if let Some((why, option)) = refusal {
+                (report.reason, report.option) = (Some(why), option);
+            }
+        }
     }
+    report
 }
 
 fn work(volume: &Volume, sync: &SyncWork) -> Option<String> {

@@ -98,6 +98,7 @@ impl Array {
             degraded: true,
             accept_write_hole: true,
             accept_unsynced: true,
+            trust_returned_drive: true,
         };
         let mode = start_mode(&assembly.mpb, at, &assembly.present(), everything_accepted);
         let background = background(&mode);

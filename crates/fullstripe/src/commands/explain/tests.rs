@@ -61,6 +61,7 @@ fn record(shape: Geometry, state: &State) -> Record {
         members: vec![member; usize::from(shape.members)],
         volumes: vec![VolumeRecord {
             geometry: shape,
+            not_started: false,
             read_only: false,
             // Nothing but the request itself is to be seen.
             dirty: true,

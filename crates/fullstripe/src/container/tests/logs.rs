@@ -128,6 +128,7 @@ pub(super) const DEGRADED: StartOptions = StartOptions {
     degraded: true,
     accept_write_hole: false,
     accept_unsynced: false,
+    trust_returned_drive: false,
 };
 
 #[test]

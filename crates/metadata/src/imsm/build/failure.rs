@@ -19,13 +19,29 @@ impl Mpb {
     /// # Errors
     /// There is no such row.
     pub fn mark_failed(&mut self, disk_index: usize) -> Result<(), BuildError> {
+        self.mark_failed_in(disk_index, |_| true)
+    }
+
+    /// As [`Mpb::mark_failed`], but only in the volumes that go on without the drive: `goes_on` says so by their
+    /// number. In the others its slots stay in sync. Nothing is written to those without it, so what it holds of them stays
+    /// current; they need it back. (md marks a lost drive only in volumes that run on without it, too.)
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn mark_failed_in(
+        &mut self,
+        disk_index: usize,
+        goes_on: impl Fn(usize) -> bool,
+    ) -> Result<(), BuildError> {
         let disk = self.disk_mut(disk_index)?;
         if !disk.is_failed() {
             disk.status |= Disk::FAILED;
             disk.serial = disk.serial.failed();
         }
-        for volume in &mut self.volumes {
-            volume.lose(disk_index as u32);
+        for (at, volume) in self.volumes.iter_mut().enumerate() {
+            if goes_on(at) {
+                volume.lose(disk_index as u32);
+            }
         }
         Ok(())
     }
@@ -37,7 +53,19 @@ impl Mpb {
     /// # Errors
     /// There is no such row.
     pub fn mark_missing(&mut self, disk_index: usize) -> Result<(), BuildError> {
-        self.mark_failed(disk_index)?;
+        self.mark_missing_in(disk_index, |_| true)
+    }
+
+    /// As [`Mpb::mark_missing`], but only in the volumes that go on without the drive, as [`Mpb::mark_failed_in`].
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn mark_missing_in(
+        &mut self,
+        disk_index: usize,
+        goes_on: impl Fn(usize) -> bool,
+    ) -> Result<(), BuildError> {
+        self.mark_failed_in(disk_index, goes_on)?;
         let disk = self.disk_mut(disk_index)?;
         if disk.scsi_id != Disk::SCSI_ID_MISSING {
             disk.scsi_id = Disk::SCSI_ID_MISSING;

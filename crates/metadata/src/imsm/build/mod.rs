@@ -11,6 +11,7 @@
 //! * [`sync`]: initial synchronisation, repair after a crash, dirty marks;
 //! * [`failure`]: members that fail or are missing;
 //! * [`rebuild`]: a new drive takes a lost member's place;
+//! * [`taking_back`]: a lost drive comes back, and volumes have waited for it;
 //! * [`checkpoint`]: how progress is stored;
 //! * [`bad_blocks`]: the log of sectors that could not be recovered.
 
@@ -21,6 +22,7 @@ mod errors;
 pub mod failure;
 pub mod rebuild;
 pub mod sync;
+pub mod taking_back;
 
 #[cfg(test)]
 mod tests;

@@ -45,7 +45,7 @@ impl Mpb {
         target: RebuildTarget,
     ) -> Result<usize, BuildError> {
         self.volume_mut(volume)?.require_rebuildable(slot)?;
-        self.check_target(volume, &target)?;
+        self.check_target((volume, slot), &target)?;
         let disk_index = self.list(target);
         self.volume_mut(volume)?
             .begin_rebuild(slot, disk_index as u32);
@@ -72,7 +72,7 @@ impl Mpb {
         let entry = of.current_map().order.get(slot).copied();
         let serves = entry.filter(|entry| !entry.out_of_sync);
         let old = serves.ok_or(BuildError::NobodyServes { name, slot })?;
-        self.check_target(volume, &target)?;
+        self.check_target((volume, slot), &target)?;
         let new = self.list(target) as u32;
         for map in self.volume_mut(volume)?.maps_mut() {
             map.order[slot].disk_index = new;
@@ -142,7 +142,11 @@ impl Mpb {
         }
     }
 
-    fn check_target(&self, volume: usize, target: &RebuildTarget) -> Result<(), BuildError> {
+    fn check_target(
+        &self,
+        (volume, slot): (usize, usize),
+        target: &RebuildTarget,
+    ) -> Result<(), BuildError> {
         let (serial, total_sectors) = match *target {
             RebuildTarget::NewDrive { drive, .. } => {
                 if drive.serial.is_empty() {
@@ -170,11 +174,16 @@ impl Mpb {
                     return Err(unfit("it is marked failed"));
                 }
                 let row = disk_index as u32;
+                // One that has come back to its slot is filled there.
+                let serves = |(at, entry): (usize, &SlotEntry)| {
+                    entry.disk_index == row && (at != slot || !entry.out_of_sync)
+                };
                 if self.volumes[volume]
                     .map
                     .order
                     .iter()
-                    .any(|slot| slot.disk_index == row)
+                    .enumerate()
+                    .any(serves)
                 {
                     return Err(unfit("it serves a slot of the volume already"));
                 }
@@ -229,7 +238,7 @@ impl Mpb {
 }
 
 impl Volume {
-    fn require_rebuildable(&self, slot: usize) -> Result<(), BuildError> {
+    pub(super) fn require_rebuildable(&self, slot: usize) -> Result<(), BuildError> {
         let name = self.name;
         let level = self.map.level();
         if !level.is_some_and(Level::is_redundant) {
@@ -253,7 +262,7 @@ impl Volume {
         }
     }
 
-    fn begin_rebuild(&mut self, slot: usize, disk_index: u32) {
+    pub(super) fn begin_rebuild(&mut self, slot: usize, disk_index: u32) {
         let mut second_map = self.map.clone();
         second_map.order[slot] = SlotEntry {
             out_of_sync: true,

@@ -1,5 +1,6 @@
 //! The decision for one container.
 
+use super::returned;
 use super::winner::{self, Agreement, RecordCopy, Standing, standing};
 use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal, Unfinished};
 use crate::imsm::codec::DecodeError;
@@ -357,11 +358,14 @@ impl<'a> Roll<'a> {
                     .push(format!("the drive with serial {serial} is missing"));
             }
         }
+        let returned = returned::find(&self.mpb, &self.members, self.candidates);
         Assembly {
             mpb: self.mpb,
             sector: self.sector,
             members: self.members,
             outsiders: self.outsiders,
+            returned,
+            taken_back: Vec::new(),
             spares: Vec::new(),
             unfinished,
             rewrite_needed: self.rewrite_needed,

@@ -25,6 +25,7 @@
 
 mod container;
 mod outcome;
+mod returned;
 mod shadow;
 mod winner;
 
@@ -32,6 +33,7 @@ mod winner;
 mod tests;
 
 pub use outcome::{Assembly, Eviction, Half, MemberState, Refusal, ShadowDoubt, Unfinished};
+pub use returned::Returned;
 
 use super::codec::DecodeError;
 use super::record::{Mpb, SectorSize};

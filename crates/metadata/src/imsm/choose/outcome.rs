@@ -1,6 +1,6 @@
 //! The result of choosing: what an assembly consists of, or why there is none.
 
-use super::Candidate;
+use super::{Candidate, Returned};
 use crate::imsm::build::BuildError;
 use crate::imsm::record::{Mpb, SectorSize, Volume};
 use crate::imsm::serial::Serial;
@@ -20,6 +20,10 @@ pub struct Assembly {
     pub members: Vec<MemberState>,
     /// Drives with a record of this container that its disk table no longer lists.
     pub outsiders: Vec<(usize, Eviction)>,
+    /// Evicted drives that volumes have waited for ([`Assembly::take_back`]).
+    pub returned: Vec<Returned>,
+    /// Those of them that have been taken back.
+    pub taken_back: Vec<usize>,
     /// Spares that are large enough and have the right sector size.
     pub spares: Vec<usize>,
     /// The last update, if it has not reached every member that serves. It must be finished before the
@@ -152,20 +156,47 @@ impl Assembly {
     /// ones as failed. To be done, and made durable, before a volume is started without them.
     /// Returns whether anything changed.
     ///
+    /// `starts` says by their number which volumes start. What is on record of the others stays as it is, and so do
+    /// drives that only those use: nothing is written to them, so whoever is away misses nothing. It is different
+    /// with a drive that is here with an outdated record. What has been written without it nobody knows, so it is out
+    /// of sync everywhere.
+    ///
     /// # Errors
     /// None in a record that was chosen; the type is that of the operations used.
-    pub fn record_absences(&mut self) -> Result<bool, BuildError> {
+    pub fn record_absences(&mut self, starts: impl Fn(usize) -> bool) -> Result<bool, BuildError> {
         let before = self.mpb.clone();
         for row in 0..self.members.len() {
+            let is_used = |volume: &Volume| {
+                let mut entries = volume.maps().flat_map(|map| &map.order);
+                entries.any(|entry| entry.disk_index as usize == row)
+            };
+            let mut users = (0..before.volumes.len()).filter(|&at| is_used(&before.volumes[at]));
+            let is_needed_only = users.clone().next().is_some() && !users.any(&starts);
             match self.members[row] {
-                MemberState::Missing => self.mpb.mark_missing(row)?,
-                MemberState::Evicted { .. } => self.mpb.mark_failed(row)?,
-                MemberState::Present { .. } | MemberState::MarkedFailed => {}
+                MemberState::Present { .. } => {}
+                _ if is_needed_only => {}
+                MemberState::Missing => self.mpb.mark_missing_in(row, &starts)?,
+                MemberState::Evicted {
+                    reason: Eviction::Stale { .. },
+                    ..
+                } => self.mpb.mark_failed(row)?,
+                MemberState::Evicted { .. } => self.mpb.mark_failed_in(row, &starts)?,
+                MemberState::MarkedFailed => self.lose_row(row, &starts)?,
             }
         }
         let changed = self.mpb != before;
         self.rewrite_needed |= changed;
         Ok(changed)
+    }
+
+    /// A volume that has waited for a drive goes on without it after all.
+    fn lose_row(&mut self, row: usize, starts: impl Fn(usize) -> bool) -> Result<(), BuildError> {
+        let waits = |volume: &Volume| {
+            let mut entries = volume.maps().flat_map(|map| &map.order);
+            entries.any(|entry| entry.disk_index as usize == row && !entry.out_of_sync)
+        };
+        let waiting: Vec<bool> = self.mpb.volumes.iter().map(waits).collect();
+        self.mpb.mark_failed_in(row, |at| waiting[at] && starts(at))
     }
 
     /// Whether a drive has a place in this container, serving or not.

@@ -38,6 +38,10 @@ pub const ACCEPT_WRITE_HOLE_FLAG: &str = "--accept-write-hole";
 /// written.
 pub const ACCEPT_UNSYNCED_FLAG: &str = "--accept-unsynced";
 
+/// Option that accepts that drives which are back hold what they held when they left: nothing was written
+/// meanwhile to volumes that could not go on without them.
+pub const TRUST_RETURNED_FLAG: &str = "--trust-returned-drive";
+
 /// What the user has accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartOptions {
@@ -47,6 +51,8 @@ pub struct StartOptions {
     pub accept_write_hole: bool,
     /// [`ACCEPT_UNSYNCED_FLAG`].
     pub accept_unsynced: bool,
+    /// [`TRUST_RETURNED_FLAG`].
+    pub trust_returned_drive: bool,
 }
 
 /// How a volume may be started.

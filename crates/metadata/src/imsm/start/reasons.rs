@@ -69,6 +69,30 @@ pub enum RefusedReason {
     InterruptedRepair,
     /// A RAID 5 lacks a member and was never synchronised completely.
     UnsyncedAndDegraded,
+    /// A RAID 5 lacks a member and was not stopped cleanly: its log has to be replayed, but nothing may be written.
+    ReplayWrites,
+}
+
+impl RefusedReason {
+    /// Whether it says that the container's record is not understood, or that a part of it is being moved: then
+    /// nothing may be written to any of its drives, whichever volume it is about.
+    #[must_use]
+    pub fn concerns_container(&self) -> bool {
+        match self {
+            Self::NoSuchVolume
+            | Self::Attributes(_)
+            | Self::Geometry(_)
+            | Self::Migrating(_)
+            | Self::UnknownState(_) => true,
+            Self::NotEnoughMembers { .. }
+            | Self::RecordedAsFailed
+            | Self::MissingMembers { .. }
+            | Self::DirtyAndDegraded
+            | Self::InterruptedRepair
+            | Self::UnsyncedAndDegraded
+            | Self::ReplayWrites => false,
+        }
+    }
 }
 
 impl fmt::Display for RefusedReason {
@@ -102,6 +126,10 @@ impl fmt::Display for RefusedReason {
             Self::InterruptedRepair => out.write_str(
                 "it lacks a member and a repair after a crash was not finished, so parity may be \
                  outdated and the lost member's data wrong",
+            ),
+            Self::ReplayWrites => out.write_str(
+                "it was not stopped cleanly and lacks a member, so its write-hole log has to be \
+                 replayed, which writes; leave out --read-only",
             ),
             Self::UnsyncedAndDegraded => out.write_str(
                 "it lacks a member and its first synchronisation was not finished, so only what \

@@ -18,6 +18,7 @@ const NOTHING_ACCEPTED: StartOptions = StartOptions {
     degraded: false,
     accept_write_hole: false,
     accept_unsynced: false,
+    trust_returned_drive: false,
 };
 const HOLE_ACCEPTED: StartOptions = StartOptions {
     accept_write_hole: true,

@@ -123,6 +123,7 @@ fn record(plan: &Plan) -> Record {
         .collect();
     let volume = |geometry| VolumeRecord {
         geometry,
+        not_started: false,
         read_only: false,
         dirty: false,
         slots: slots.clone(),

@@ -25,6 +25,7 @@ fn record(chunk_bytes: u32) -> Record {
     };
     let volume = VolumeRecord {
         geometry: geometry.unwrap(),
+        not_started: false,
         read_only: false,
         dirty: false,
         slots: (0..3).map(slot).collect(),

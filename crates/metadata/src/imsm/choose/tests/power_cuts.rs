@@ -235,7 +235,7 @@ impl History {
 
     /// Starts from what was chosen, as `assemble` does; returns false if that was cut off, too.
     fn restart(&mut self, mut assembly: Assembly, writer: Writer) -> bool {
-        assembly.record_absences().unwrap();
+        assembly.record_absences(|_| true).unwrap();
         let drive_of = |state: &MemberState| match state {
             MemberState::Present { drive } => Some(*drive),
             _ => None,

@@ -41,6 +41,7 @@ fn too_many_lost_members_are_fatal_whatever_is_accepted() {
         degraded: true,
         accept_write_hole: true,
         accept_unsynced: true,
+        trust_returned_drive: true,
     };
     let fatal = |mpb: &Mpb, present: &[bool], level, lost_slots| {
         let reason = RefusedReason::NotEnoughMembers { level, lost_slots };

@@ -1,0 +1,374 @@
+//! Two volumes on the same drives, of which one cannot do without a drive: what starts, what is on record then, and
+//! that no power cut keeps the drive from being taken back.
+
+use super::{DRIVE_BYTES, MIB_SECTORS, Memory, Pages, SECTOR, name, put_record};
+use crate::assemble::{Container, assemble};
+use crate::member::{FoundShadow, Member};
+use anyhow::bail;
+use engine::control::record::{SyncKind, SyncRecord};
+use engine::units::Slot;
+use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
+use metadata::imsm::geometry::SizeRequest;
+use metadata::imsm::place::{Found, Placement};
+use metadata::imsm::start::StartOptions;
+use metadata::imsm::{
+    DecodeError, Level, MapState, Mpb, SectorSize, Serial, Volume, VolumeName, WriteHolePolicy,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const MEMBERS: usize = 4;
+const LOST: usize = 3;
+const NOTHING: StartOptions = StartOptions {
+    degraded: false,
+    accept_write_hole: false,
+    accept_unsynced: false,
+    trust_returned_drive: false,
+};
+const DEGRADED: StartOptions = StartOptions {
+    degraded: true,
+    ..NOTHING
+};
+const TRUST: StartOptions = StartOptions {
+    trust_returned_drive: true,
+    ..NOTHING
+};
+
+/// A drive whose power goes after some writes.
+struct Cut {
+    inner: Memory,
+    left: Rc<Cell<u64>>,
+}
+
+impl std::fmt::Debug for Cut {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl Member for Cut {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+    fn kind(&self) -> engine::policy::MemberKind {
+        engine::policy::MemberKind::Device
+    }
+
+    fn discards(&self) -> bool {
+        true
+    }
+
+    fn volatile_cache(&self) -> bool {
+        false
+    }
+    fn serial(&self) -> Serial {
+        self.inner.serial()
+    }
+    fn sector(&self) -> SectorSize {
+        SECTOR
+    }
+    fn placement(&self) -> Placement {
+        self.inner.placement()
+    }
+    fn found(&self) -> &Result<Option<Found>, DecodeError> {
+        self.inner.found()
+    }
+    fn shadow(&self) -> &FoundShadow {
+        self.inner.shadow()
+    }
+    fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> anyhow::Result<Vec<u8>> {
+        self.inner.read_at(offset_bytes, length_bytes)
+    }
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            bail!("the power is gone");
+        };
+        self.left.set(left);
+        self.inner.write_at(offset_bytes, bytes)
+    }
+    fn flush(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+fn mpb(level: Level) -> Mpb {
+    let placement = Placement::new(DRIVE_BYTES, SECTOR).unwrap();
+    let drive = |slot| NewDrive {
+        serial: Serial::from_drive(name(slot).as_bytes()),
+        total_sectors: placement.total_sectors(),
+    };
+    let drives: Vec<NewDrive> = (0..MEMBERS).map(drive).collect();
+    let spec = |name, level| VolumeSpec {
+        name: VolumeName::new(name).unwrap(),
+        level,
+        strip_sectors: 32,
+        size: SizeRequest::PerMember {
+            sectors: MIB_SECTORS,
+        },
+        born_in_sync: true,
+        allow_wide: true,
+    };
+    let identity = ContainerIdentity {
+        family_num: 7,
+        creation_time: 0,
+    };
+    let mut mpb = Mpb::create(&drives, &spec("fast", Level::Raid0), identity).unwrap();
+    mpb.add_volume(&spec("safe", level)).unwrap();
+    if level == Level::Raid5 {
+        mpb.set_write_hole_policy(1, WriteHolePolicy::Log).unwrap();
+    }
+    mpb
+}
+
+fn made(level: Level) -> Vec<Pages> {
+    let drives: Vec<Pages> = (0..MEMBERS).map(|_| Pages::default()).collect();
+    let mpb = mpb(level);
+    drives.iter().for_each(|pages| put_record(pages, &mpb));
+    drives
+}
+
+fn copied(drives: &[Pages]) -> Vec<Pages> {
+    let copy = |pages: &Pages| Pages::new(pages.borrow().clone().into());
+    drives.iter().map(copy).collect()
+}
+
+/// Starts what is on these drives, until the power goes after so many writes.
+fn start(
+    drives: &[Pages],
+    slots: impl IntoIterator<Item = usize>,
+    options: StartOptions,
+    writes: u64,
+) -> anyhow::Result<Container<Cut>> {
+    let left = Rc::new(Cell::new(writes));
+    let open = |slot: usize| Cut {
+        inner: Memory::open(slot, drives[slot].clone()).unwrap(),
+        left: left.clone(),
+    };
+    assemble(slots.into_iter().map(open).collect(), options, false)
+}
+
+fn on_record(drives: &[Pages], slot: usize) -> Mpb {
+    let drive = Memory::open(slot, drives[slot].clone()).unwrap();
+    drive
+        .found()
+        .as_ref()
+        .unwrap()
+        .as_ref()
+        .unwrap()
+        .mpb
+        .clone()
+}
+
+fn lost_slots(volume: &Volume) -> Vec<usize> {
+    let order = volume.current_map().order.iter().enumerate();
+    order
+        .filter(|(_, entry)| entry.out_of_sync)
+        .map(|(slot, _)| slot)
+        .collect()
+}
+
+/// Both volumes are served, and the one with redundancy fills the drive anew.
+fn expect_both(container: &Container<Cut>) {
+    assert_eq!(container.not_started, [None, None], "{:?}", container.notes);
+    let [fast, safe] = &container.record.volumes[..] else {
+        panic!("two volumes");
+    };
+    assert_eq!(fast.current_slots().count() as usize, MEMBERS);
+    assert_eq!(safe.current_slots().count() as usize, MEMBERS - 1);
+    assert!(safe.slots[LOST].member.is_some() && !safe.slots[LOST].current);
+    let rebuild = SyncRecord {
+        kind: SyncKind::Rebuild(Slot(LOST as u8)),
+        done_bytes: 0,
+    };
+    assert_eq!(safe.sync, Some(rebuild));
+}
+
+#[test]
+fn each_volume_starts_on_its_own_merits() {
+    for level in [Level::Raid5, Level::Raid10] {
+        let drives = made(level);
+        let before = on_record(&drives, 0);
+        let refusal = start(&drives, 0..LOST, NOTHING, 0).unwrap_err().to_string();
+        assert!(refusal.contains("fast is not started"), "{refusal}");
+        assert!(refusal.contains("safe is not started"), "{refusal}");
+        assert!(refusal.contains("--degraded"), "{refusal}");
+
+        let container = start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+        let why = container.not_started[0].as_ref().unwrap();
+        assert!(why.contains("RAID 0 does not survive the loss of slot 3"));
+        assert_eq!(container.not_started[1], None);
+        assert_eq!(container.started().len(), 1);
+        let volumes = &container.record.volumes;
+        assert!(volumes[0].not_started && !volumes[1].not_started);
+
+        // The drive is lost to the one, and to the other it is away.
+        let after = on_record(&drives, 0);
+        assert!(after.disks[LOST].is_failed());
+        assert_eq!(after.volumes[0], before.volumes[0]);
+        assert_eq!(after.volumes[1].map.state, MapState::Degraded);
+        assert_eq!(lost_slots(&after.volumes[1]), [LOST]);
+
+        // It is back, and as long as nobody says so it does not serve.
+        let container = start(&drives, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
+        let why = container.not_started[0].as_ref().unwrap();
+        assert!(
+            why.ends_with("--trust-returned-drive starts it all the same"),
+            "{why}"
+        );
+        assert_eq!(container.members.len(), LOST);
+        assert_eq!(on_record(&drives, LOST), before);
+        assert_eq!(on_record(&drives, 0).volumes[0], before.volumes[0]);
+    }
+}
+
+/// Whatever has been written when the power goes, the drive can be taken back at the next start.
+#[test]
+fn no_power_cut_keeps_a_drive_from_being_taken_back() {
+    for level in [Level::Raid5, Level::Raid10] {
+        let drives = made(level);
+        start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+        for writes in 0.. {
+            let cut = copied(&drives);
+            let ended = start(&cut, 0..MEMBERS, TRUST, writes);
+            // Somebody forgets to say it, and writes what follows from that.
+            let forgotten = copied(&cut);
+            let container = start(&forgotten, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
+            assert_eq!(container.not_started[1], None, "after {writes} writes");
+            if container.not_started[0].is_none() {
+                expect_both(&container);
+            }
+            for drives in [forgotten, cut] {
+                let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
+                expect_both(&container);
+                // It is as good as any from now on.
+                let again = start(&drives, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
+                expect_both(&again);
+                for slot in 0..MEMBERS {
+                    let record = on_record(&drives, slot);
+                    assert!(record.disks.iter().all(|disk| !disk.is_failed()));
+                    assert_eq!(record, on_record(&drives, 0), "after {writes} writes");
+                }
+            }
+            if let Ok(container) = ended {
+                expect_both(&container);
+                assert!(writes > 8, "the cuts were amid the update");
+                break;
+            }
+        }
+    }
+}
+
+/// A drive that has failed for one volume, and was not waited for by any, is taken back by nobody.
+#[test]
+fn a_drive_that_no_volume_waits_for_stays_out() {
+    let drives = made(Level::Raid5);
+    let mut marked = on_record(&drives, 0);
+    marked.mark_failed(LOST).unwrap();
+    marked.bump_generation();
+    drives[..LOST]
+        .iter()
+        .for_each(|pages| put_record(pages, &marked));
+    for options in [NOTHING, TRUST] {
+        let container = start(&copied(&drives), 0..MEMBERS, options, u64::MAX).unwrap();
+        let why = container.not_started[0].as_ref().unwrap();
+        assert!(!why.contains("--trust"), "{why}");
+        assert_eq!(container.members.len(), LOST);
+    }
+}
+
+/// What the drive holds is older than what it held when it left, or it is not of this array any more.
+#[test]
+fn a_drive_with_another_record_is_not_taken_back() {
+    let drives = made(Level::Raid5);
+    let old = on_record(&drives, 0);
+    start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+    let renamed = VolumeName::new("other").unwrap();
+    let changes: [fn(&mut Mpb); 3] = [
+        |mpb| mpb.volumes[0].map.sectors_per_strip *= 2,
+        |mpb| mpb.volumes[0].map.order.swap(2, 3),
+        |mpb| mpb.generation += 1000,
+    ];
+    for change in changes {
+        let drives = copied(&drives);
+        let mut other = old.clone();
+        change(&mut other);
+        put_record(&drives[LOST], &other);
+        let taken = start(&drives, 0..MEMBERS, TRUST, u64::MAX);
+        let is_refused = |container: &Container<Cut>| container.not_started[0].is_some();
+        assert!(taken.is_err() || taken.as_ref().is_ok_and(is_refused));
+    }
+    let drives = copied(&drives);
+    let mut other = old;
+    other.volumes[0].name = renamed;
+    put_record(&drives[LOST], &other);
+    let taken = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
+    assert!(taken.not_started[0].is_some());
+}
+
+/// An outdated copy is left out, and so that it is not trusted later either, it is out of sync everywhere.
+#[test]
+fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
+    let drives = made(Level::Raid5);
+    let mut later = on_record(&drives, 0);
+    later.generation += 2;
+    drives[..LOST]
+        .iter()
+        .for_each(|pages| put_record(pages, &later));
+    let refusal = start(&drives, 0..MEMBERS, TRUST, 0)
+        .unwrap_err()
+        .to_string();
+    assert!(refusal.contains("its record is outdated"), "{refusal}");
+    start(&drives, 0..MEMBERS, DEGRADED, u64::MAX).unwrap();
+    let record = on_record(&drives, 0);
+    assert_eq!(
+        record.volumes.iter().map(lost_slots).collect::<Vec<_>>(),
+        [[LOST], [LOST]]
+    );
+    let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
+    assert!(container.not_started[0].is_some());
+}
+
+/// Bits and logs of a volume that is not started are not touched, nor is its dirty mark.
+#[test]
+fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
+    let drives = made(Level::Raid10);
+    let mut dirty = on_record(&drives, 0);
+    dirty.delete_volume(0).unwrap();
+    let spec = VolumeSpec {
+        name: VolumeName::new("doubt").unwrap(),
+        level: Level::Raid5,
+        strip_sectors: 32,
+        size: SizeRequest::PerMember {
+            sectors: MIB_SECTORS,
+        },
+        born_in_sync: true,
+        allow_wide: true,
+    };
+    dirty.add_volume(&spec).unwrap();
+    let at = dirty.volumes.len() - 1;
+    dirty.set_dirty(at, true).unwrap();
+    drives.iter().for_each(|pages| put_record(pages, &dirty));
+    let container = start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+    let why = container.not_started[at].as_ref().unwrap();
+    assert!(why.contains("--accept-write-hole"), "{why}");
+    assert_eq!(on_record(&drives, 0).volumes[at], dirty.volumes[at]);
+
+    // Accepted later, it goes on without the drive, and that is on record before anything is written.
+    let accepted = StartOptions {
+        accept_write_hole: true,
+        ..NOTHING
+    };
+    let alone = copied(&drives);
+    let container = start(&alone, 0..MEMBERS, accepted, u64::MAX).unwrap();
+    assert_eq!(container.not_started, [None, None]);
+    assert_eq!(lost_slots(&on_record(&alone, 0).volumes[at]), [LOST]);
+    // With the drive back it is whole, and resynchronised.
+    let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
+    assert_eq!(container.not_started, [None, None]);
+    let volume = &container.record.volumes[at];
+    assert_eq!(volume.current_slots().count() as usize, MEMBERS);
+    assert_eq!(volume.sync.unwrap().kind, SyncKind::Resync);
+}
