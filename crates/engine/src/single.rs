@@ -28,7 +28,7 @@ use crate::world::{Io, Token};
 #[repr(align(64))]
 pub(crate) struct Single {
     request: Request,
-    started: Nanos,
+    pub started: Nanos,
     /// The lock of a mirrored write, or [`NONE`].
     lock: u32,
     /// The plan that it was turned into, or [`NONE`]. Its commands in flight keep their old names.
@@ -65,11 +65,6 @@ impl Single {
     /// The name of a command of it that has not come back.
     pub fn name_of(&self, index: u32, copy: u8) -> Option<Token> {
         (self.outstanding >> copy & 1 == 1).then(|| Token::of_single(index, self.generation, copy))
-    }
-
-    /// When it was started, to be corrected.
-    pub fn began(&mut self) -> &mut Nanos {
-        &mut self.started
     }
 
     /// Forgets its commands; returns how many have not come back, and their generation.

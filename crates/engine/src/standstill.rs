@@ -78,7 +78,7 @@ impl Engine {
             shift(&mut self.running[index].started);
         }
         for index in 0..self.singles.capacity() as u32 {
-            shift(self.singles[index].began());
+            shift(&mut self.singles[index].started);
         }
         for log in &mut self.logs {
             shift(log.began());

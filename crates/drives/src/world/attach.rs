@@ -9,7 +9,8 @@ use crate::memory::Ram;
 use crate::port::Port;
 use crate::ring::Ring;
 use crate::transfer::Way;
-use engine::units::MemberId;
+use engine::control::message::Message;
+use engine::units::{MemberId, ShardId};
 use std::sync::Arc;
 
 /// How I/O to a member is handled.
@@ -205,6 +206,16 @@ impl<P: Port> RingWorld<P> {
     pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
         self.finish_ram();
         self.attachments.attach(member, drive, &mut self.ring);
+    }
+
+    /// Tells the controller that a member cannot discard, once.
+    #[cold]
+    pub(super) fn discard_refused(&mut self, attachment: u16) {
+        let attachment = self.attachments.at(attachment);
+        if attachment.drive.refuse_discards() {
+            let message = Message::DiscardRefused(attachment.member);
+            self.peers.send(ShardId(0), message);
+        }
     }
 
     /// Stops serving `member`.

@@ -325,16 +325,6 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// Tells the controller that a member cannot discard, once.
-    #[cold]
-    fn discard_refused(&mut self, attachment: u16) {
-        let attachment = self.attachments.at(attachment);
-        if attachment.drive.refuse_discards() {
-            let message = Message::DiscardRefused(attachment.member);
-            self.peers.send(ShardId(0), message);
-        }
-    }
-
     fn cancel_transfer(&mut self, index: u32) {
         let Some(attachment) = self.transfers.attachment(index) else {
             return;

@@ -190,8 +190,23 @@ impl Controller {
         volume.geometry.redundant() && !volume.then_resync && !volume.read_only
     }
 
+    pub(super) fn mark_clean(&mut self, volume: usize) -> u64 {
+        self.record.volumes[volume].dirty = false;
+        self.changed()
+    }
+
+    /// Tells how the end leaves each volume that was started.
+    pub(super) fn tell_ends(&mut self) {
+        for at in 0..self.record.volumes.len() {
+            if !self.record.volumes[at].not_started {
+                let (volume, end) = (VolumeId(at as u8), self.end_of(at));
+                self.event(Event::VolumeStopped { volume, end });
+            }
+        }
+    }
+
     /// How the end leaves a volume.
-    pub(super) fn end_of(&self, at: usize) -> VolumeEnd {
+    fn end_of(&self, at: usize) -> VolumeEnd {
         match self.marks[at].mark {
             _ if self.marks[at].failed => VolumeEnd::Failed,
             _ if self.record.volumes[at].read_only => VolumeEnd::OnlyRead,

@@ -8,6 +8,7 @@
 //! conditions: a volume may be written to when the version that says dirty is durable; a failed member
 //! may be forgotten about when the version with its mark is durable and the epoch without it confirmed.
 
+mod abilities;
 pub mod bad_blocks;
 pub mod command;
 pub mod failure;
@@ -392,12 +393,7 @@ impl Controller {
         let recorded = is_written && self.undecided.is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
-            let is_started = |at: &usize| !self.record.volumes[*at].not_started;
-            let started: Vec<usize> = (0..self.record.volumes.len()).filter(is_started).collect();
-            for at in started {
-                let (volume, end) = (VolumeId(at as u8), self.end_of(at));
-                self.event(Event::VolumeStopped { volume, end });
-            }
+            self.tell_ends();
             self.event(Event::Stopped);
         }
     }
@@ -481,34 +477,6 @@ impl Controller {
         }
     }
 
-    /// Whether all drives of a volume can discard, those that it is being copied to included.
-    fn discards(&self, at: usize) -> bool {
-        let mut copies = self.copy_targets().iter();
-        self.record.discards(at) && copies.all(|to| self.record.members[usize::from(to.0)].discards)
-    }
-
-    /// From now on a flush of the volume has to reach this drive as well.
-    fn cache_turned_volatile(&mut self, member: MemberId) {
-        let Some(drive) = self.record.members.get_mut(usize::from(member.0)) else {
-            return;
-        };
-        if !core::mem::replace(&mut drive.volatile_cache, true) {
-            self.event(Event::CacheTurnedVolatile(member));
-            self.view_changed();
-        }
-    }
-
-    /// A drive has refused to discard, and got zeros written in place of that.
-    fn discard_refused(&mut self, member: MemberId) {
-        let Some(drive) = self.record.members.get_mut(member.0 as usize) else {
-            return;
-        };
-        if core::mem::replace(&mut drive.discards, false) {
-            self.event(Event::DiscardRefused(member));
-            self.view_changed();
-        }
-    }
-
     /// Slots whose drive is current and has not failed; none of a volume that is not started.
     fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
         let lost = |slot: &Slot| {
@@ -521,11 +489,6 @@ impl Controller {
             .iter()
             .filter(|slot| !lost(slot) && !volume.not_started)
             .fold(SlotSet(0), SlotSet::with)
-    }
-
-    fn mark_clean(&mut self, volume: usize) -> u64 {
-        self.record.volumes[volume].dirty = false;
-        self.changed()
     }
 
     fn event(&mut self, event: Event) {
