@@ -226,8 +226,14 @@ impl Filesystem for Files {
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         let waiting = Box::new(Done(reply));
-        let place = (number(inode), offset);
-        self.0.hold().zero(place, length, operation, waiting);
+        let (file, mut state) = (number(inode), self.0.hold());
+        if operation == Operation::Punch && offset >= state.files[file].media.size_bytes() {
+            // As on other file systems: there is nothing to free beyond the end. Who asks wants to know
+            // whether holes can be punched at all.
+            return waiting.answer(0);
+        }
+        state.zero((file, offset), length, operation, waiting);
+        drop(state);
         self.0.changed.notify_all();
     }
 

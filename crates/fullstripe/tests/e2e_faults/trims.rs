@@ -10,7 +10,7 @@ const PIECE_BYTES: usize = MIB as usize;
 fn fill(client: &mut Client) {
     for at in (0..AREA_BYTES).step_by(PIECE_BYTES) {
         let bytes: Vec<u8> = (at..at + PIECE_BYTES)
-            .map(|at| (at / 512 ^ at >> 17) as u8 | 1)
+            .map(|at| ((at / 512) ^ (at >> 17)) as u8 | 1)
             .collect();
         client.write(at as u64, &bytes).expect("a write");
     }

@@ -205,7 +205,11 @@ fn a_drive_that_was_lost_under_load_comes_back_to_both_volumes() {
         let (fast, _) = fast.end();
         let mut safe = safe.stop();
         server.verify("safe", &mut safe);
-        server.stop();
+        let (status, words) = server.end();
+        assert!(
+            !status.success() && words.contains("volume fast had failed"),
+            "{words}"
+        );
         let mut ledgers = [fast, safe];
         file.set_len(DRIVE_BYTES).unwrap();
         file.write_all_at(&tail, DRIVE_BYTES - TAIL_BYTES).unwrap();
