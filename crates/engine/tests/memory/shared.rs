@@ -14,6 +14,9 @@ use engine::world::Input;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+/// Which commands are refused, with which errno, and how many of them.
+pub type Refusal = (fn(StepKind) -> bool, i32, usize);
+
 pub struct Disk {
     pub bytes: Vec<u8>,
     /// Every I/O answers ENXIO.
@@ -28,8 +31,8 @@ pub struct Disk {
     pub bad: Vec<(u64, u64)>,
     /// How many of the next I/Os answer EAGAIN.
     pub busy: usize,
-    /// The next commands that this holds of answer the errno and do nothing; how many.
-    pub refusal: Option<(fn(StepKind) -> bool, i32, usize)>,
+    /// The next commands that are refused: they do nothing.
+    pub refusal: Option<Refusal>,
     /// Reads that were carried out.
     pub reads: usize,
     /// I/O is taken and not answered.
