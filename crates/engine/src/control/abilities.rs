@@ -15,6 +15,7 @@ impl Controller {
     /// From now on a flush of the volume has to reach this drive as well.
     pub(super) fn cache_turned_volatile(&mut self, member: MemberId) {
         let Some(drive) = self.record.members.get_mut(usize::from(member.0)) else {
+            // It is watched already and has not joined. The watch says so again in a second.
             return;
         };
         if !core::mem::replace(&mut drive.volatile_cache, true) {
@@ -25,9 +26,8 @@ impl Controller {
 
     /// A drive has refused to discard, and got zeros written in place of that.
     pub(super) fn discard_refused(&mut self, member: MemberId) {
-        let Some(drive) = self.record.members.get_mut(member.0 as usize) else {
-            return;
-        };
+        let drive = self.record.members.get_mut(usize::from(member.0));
+        let drive = drive.expect("nothing is asked of a drive that has not joined");
         if core::mem::replace(&mut drive.discards, false) {
             self.event(Event::DiscardRefused(member));
             self.view_changed();

@@ -13,7 +13,6 @@ use super::message::Message;
 use super::record::{MemberSet, MemberState, VolumeRecord};
 use super::{Controller, Output, PendingFailure};
 use crate::event::Event;
-use crate::layout::Level;
 use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
@@ -31,14 +30,12 @@ pub(super) struct Undecided {
     in_any_case: bool,
 }
 
-/// The slots that hold the same as this one, itself left out.
+/// The slots that hold the same as this one, itself left out: none but in mirrors, where all rows are alike.
 fn copies(volume: &VolumeRecord, slot: Slot) -> SlotSet {
-    let all = SlotSet::all(volume.geometry.members);
-    let equal = match volume.geometry.level {
-        Level::Raid1 => all,
-        Level::Raid10 => SlotSet(all.0 & 0b11 << (slot.0 & !1)),
-        Level::Raid0 | Level::Raid5 => SlotSet(0),
-    };
+    let shape = &volume.geometry;
+    let equal = shape
+        .data_index(0, slot)
+        .map_or(SlotSet(0), |data_index| shape.data_slots(0, data_index));
     equal.without(slot)
 }
 
@@ -82,6 +79,11 @@ impl Controller {
             // An operator has asked for it.
             self.decide_failures();
         }
+    }
+
+    /// Whether every failure that there has been is on record, or is decided not to be.
+    pub(super) fn has_settled_failures(&self) -> bool {
+        self.failures.is_empty() && self.undecided.is_empty()
     }
 
     /// When it has to be decided what goes on record.

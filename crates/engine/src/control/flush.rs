@@ -46,16 +46,13 @@ impl Controller {
         match purpose {
             FlushPurpose::Clean(volume) => {
                 let is_whole = self.undecided.is_empty() && !self.marks[volume].failed;
-                let complete = complete && is_whole;
-                if complete && self.becomes_clean(volume) {
-                    self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
-                } else if complete {
-                    self.marks[volume].mark = Mark::Rested;
-                } else if !self.record.volumes[volume].geometry.redundant() {
-                    self.marks[volume].mark = Mark::Unmarked;
-                } else {
+                if !complete || !is_whole {
                     // A member was lost: the fence comes down, and cleaning begins anew later.
                     self.allow_writes(volume);
+                } else if self.becomes_clean(volume) {
+                    self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
+                } else {
+                    self.marks[volume].mark = Mark::Rested;
                 }
             }
             FlushPurpose::Checkpoint(job) => self.checkpoint_flushed(job, complete),

@@ -161,9 +161,13 @@ impl Controller {
         }
     }
 
-    /// The mark is dirty and there is no fence: what waits may run, and is given the time to.
+    /// There is no fence, and the mark is dirty where there is one: what waits may run, and is given the time to.
     pub(super) fn allow_writes(&mut self, at: usize) {
-        self.marks[at].mark = Mark::Dirty;
+        self.marks[at].mark = if self.record.volumes[at].geometry.redundant() {
+            Mark::Dirty
+        } else {
+            Mark::Unmarked
+        };
         self.marks[at].intent = false;
         // Every shard counts as busy until it has had its chance to write and says otherwise.
         self.marks[at].busy = (1 << self.shards) - 1;
@@ -179,8 +183,7 @@ impl Controller {
     /// A volume that is not marked clean is flushed before the end all the same.
     fn may_rest(&self, at: usize) -> bool {
         let volume = &self.record.volumes[at];
-        let is_heard = self.failures.is_empty() && self.undecided.is_empty();
-        let ends = self.stopping && !self.marks[at].failed && is_heard;
+        let ends = self.stopping && !self.marks[at].failed && self.has_settled_failures();
         ends && !volume.read_only && !self.becomes_clean(at)
     }
 
@@ -225,8 +228,7 @@ impl Controller {
             Some(JobKind::Sync | JobKind::Check { repair: true })
         );
         let quiet = marks.busy == 0 && !establishes;
-        let is_heard = self.failures.is_empty() && self.undecided.is_empty();
-        let may = !marks.failed && is_heard && self.becomes_clean(at);
+        let may = !marks.failed && self.has_settled_failures() && self.becomes_clean(at);
         // Whoever waits for the array to open would wait in vain behind a fence.
         let quiet = quiet && !self.opening.is_under_way();
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
