@@ -14,8 +14,9 @@
 //!   read is an error.
 //! - *No mark is needed*: that the band is not in sync is on record, by the position of the sync or by the dirty
 //!   mark, which stays until then. Resyncs write there without asking for the same reason.
-//! - *Nothing is flushed*: what has been read is as durable as a write that was acknowledged. A crash of the
-//!   process takes nothing back; a power cut may, until a FLUSH makes all copies durable.
+//! - *The other copies are written with FUA*: the next start may take one of them for the source, and a power cut
+//!   must not leave it without what has been read. The source itself is not flushed: what only its cache held is
+//!   as durable as a write that was acknowledged.
 //! - *Volumes that are only read* write nothing: of those one slot is read ([`RowView::source`]), and when
 //!   its drive fails what has been read may change.
 //!

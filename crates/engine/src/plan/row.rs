@@ -50,12 +50,13 @@ impl RowView {
         }
     }
 
-    /// Whether the source of mirrors that may differ may be another one at the next start: records are alike then, and
-    /// the lowest is the source. So what others get from it has to be durable at once, or a power cut would bring
-    /// back their content where that of the source has been read.
+    /// Whether what copies get from the source of mirrors that may differ has to be durable at once. The next start may
+    /// take another copy for the source: which one, depends on the records, and a power cut can leave those of one
+    /// half newer. Without what was written, that copy would show its old content where that of this source has been
+    /// read.
     #[must_use]
     pub fn must_be_durable(&self) -> bool {
-        self.behind.0 != 0 && !planted(Bug::SourceForgotten)
+        !self.in_sync && !planted(Bug::SourceForgotten)
     }
 
     /// Which of several copies that may differ is to be taken for their content: always the same one, so that
