@@ -23,6 +23,19 @@ pub enum JobName {
     Repair,
 }
 
+/// A change that the metadata cannot express and that the array does without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotRecorded {
+    /// Background work has come further: after a restart it begins where it is on record.
+    Checkpoint,
+    /// The volume is clean: it stays marked dirty.
+    Clean,
+    /// Redundancy has been established: it is established once more, after a restart or by an order.
+    SyncEnd,
+    /// A drive is to be filled: that does not begin.
+    RebuildBegin,
+}
+
 /// Something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -39,6 +52,15 @@ pub enum Event {
     FailureRecorded(MemberId),
     /// A volume lost more members than its level survives.
     VolumeFailed(VolumeId),
+    /// The metadata cannot express what writes to a volume depend on: it refuses them from now on.
+    WritesStopped(VolumeId),
+    /// The metadata cannot express a change that no write depends on: the array does without it.
+    NotRecorded {
+        /// The volume.
+        volume: VolumeId,
+        /// What.
+        change: NotRecorded,
+    },
     /// A member's I/O has been outstanding for longer than the deadline.
     MemberOverdue(MemberId),
     /// A spare took a slot.

@@ -44,6 +44,8 @@ impl Controller {
             self.flush_failed_at = Some(self.now);
         }
         match purpose {
+            // Its writes have been stopped meanwhile: it stays dirty.
+            FlushPurpose::Clean(volume) if self.marks[volume].mark != Mark::Flushing => {}
             FlushPurpose::Clean(volume) => {
                 if complete {
                     self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));

@@ -50,6 +50,10 @@ pub(crate) struct VolumeMarks {
     busy: u32,
     /// More members lost than the level survives.
     pub failed: bool,
+    /// The metadata cannot express what writes depend on: there are none any more.
+    pub writes_stopped: bool,
+    /// The metadata cannot express that it is clean.
+    pub stays_dirty: bool,
     /// Whether to give its empty slots to spares.
     pub filling: Filling,
 }
@@ -68,6 +72,8 @@ impl VolumeMarks {
             intent: false,
             busy: 0,
             failed,
+            writes_stopped: false,
+            stays_dirty: false,
             filling: Filling::AsConfigured,
         }
     }
@@ -81,13 +87,14 @@ impl VolumeMarks {
     }
 
     pub fn writes_allowed(&self) -> bool {
-        matches!(self.mark, Mark::Unmarked | Mark::Dirty)
+        matches!(self.mark, Mark::Unmarked | Mark::Dirty) && !self.writes_stopped
     }
 
     /// Nothing more will happen to the mark by itself.
     pub fn is_settled(&self) -> bool {
         let forgotten = planted(Bug::StoppedWhileDirty) && self.mark == Mark::Dirty;
-        matches!(self.mark, Mark::Unmarked | Mark::Clean) || self.failed || forgotten
+        let is_left = self.failed || self.writes_stopped || forgotten;
+        matches!(self.mark, Mark::Unmarked | Mark::Clean) || is_left
     }
 
     /// As [`VolumeMarks::is_settled`], for a volume that may stay dirty.
@@ -105,6 +112,9 @@ impl Controller {
 
     fn run_mark(&mut self, at: usize) {
         let volume = VolumeId(at as u8);
+        if self.marks[at].writes_stopped {
+            return;
+        }
         match self.marks[at].mark {
             Mark::Clean if self.wants_dirty(at) => {
                 self.record.volumes[at].dirty = !planted(Bug::DirtyForgotten);
@@ -174,7 +184,7 @@ impl Controller {
             Some(JobKind::Sync | JobKind::Check { repair: true })
         );
         let quiet = marks.busy == 0 && !establishes;
-        let stays_dirty = volume.then_resync || volume.read_only;
+        let stays_dirty = volume.then_resync || volume.read_only || marks.stays_dirty;
         let may = !marks.failed && self.failures.is_empty() && !stays_dirty;
         may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
     }

@@ -18,6 +18,7 @@ pub mod marks;
 pub mod message;
 pub mod record;
 pub mod recording;
+mod refusal;
 mod replace;
 mod spares;
 pub mod update;
@@ -189,6 +190,14 @@ impl Controller {
             .is_some_and(|marks| marks.failed)
     }
 
+    /// Whether a volume refuses writes because the metadata cannot express what they depend on.
+    #[must_use]
+    pub fn has_stopped_writes(&self, volume: VolumeId) -> bool {
+        self.marks
+            .get(volume.0 as usize)
+            .is_some_and(|marks| marks.writes_stopped)
+    }
+
     /// The background job of a volume, with its number of bands.
     #[must_use]
     pub fn job(&self, volume: VolumeId) -> Option<jobs::JobStatus> {
@@ -296,6 +305,7 @@ impl Controller {
 
     fn take_steps(&mut self, now: Nanos) {
         self.now = now;
+        self.run_refusal();
         self.run_switch();
         self.run_failures();
         self.run_marks();
@@ -358,16 +368,19 @@ impl Controller {
     }
 
     fn run_stop(&mut self) {
+        // What the metadata cannot express it will not express by waiting.
+        let is_refused = self.updater.is_refused();
         let settled = self
             .marks
             .iter()
             .zip(&self.record.volumes)
             .all(|(marks, volume)| {
-                let stays_dirty = volume.then_resync || volume.read_only;
+                let stays_dirty = volume.then_resync || volume.read_only || marks.stays_dirty;
+                let stays_dirty = stays_dirty || is_refused;
                 marks.is_settled() || (stays_dirty && marks.is_at_rest())
             });
         let drained = self.is_followed() && self.flush.is_none();
-        let recorded = self.is_durable() || self.recorders().is_empty();
+        let recorded = self.is_durable() || is_refused || self.recorders().is_empty();
         if self.stopping && !self.stopped && settled && drained && recorded {
             self.stopped = true;
             self.event(Event::Stopped);
@@ -441,6 +454,7 @@ impl Controller {
             },
             writes_allowed: marks.writes_allowed() && !self.stopping && !volume.read_only,
             read_only: volume.read_only,
+            writes_stopped: marks.writes_stopped,
             failed: marks.failed,
             stopping: self.stopping,
             job,
