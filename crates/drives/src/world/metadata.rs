@@ -134,7 +134,7 @@ impl<P: Port> RingWorld<P> {
     #[inline]
     pub(super) fn has_more_parts(&mut self, answer: Answer, errno: i32) -> bool {
         match answer {
-            Answer::Done(_) => false,
+            Answer::Done(_) | Answer::NotExpressible(_) => false,
             Answer::Persisted(member) => self.metadata.part_answered(member, errno),
         }
     }

@@ -43,6 +43,7 @@ use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
+pub use metadata::Parts;
 use payload::{gather, with_addresses};
 use peers::Peers;
 use ram::RamIo;
@@ -51,8 +52,13 @@ use rustix::time::ClockId;
 use std::sync::Arc;
 
 /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
-/// The parts are written in this order, each when the one before is durable.
-pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Vec<(u64, Vec<u8>)> + Send>;
+/// The parts are written in this order, each when the one before is durable. A record that the format cannot
+/// express has none, and nothing is written.
+pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Result<Parts, NotExpressible> + Send>;
+
+/// See [`Encoder`]. Whoever encodes knows what it is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotExpressible;
 
 /// I/O in flight that fits without growing.
 const TRANSFERS: usize = 8192;
@@ -459,8 +465,10 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
-        let parts = (self.encoder)(member, record);
-        self.write_metadata(member, parts);
+        match (self.encoder)(member, record) {
+            Ok(parts) => self.write_metadata(member, parts),
+            Err(NotExpressible) => self.answer(Answer::NotExpressible(member), 0),
+        }
     }
 
     fn event(&mut self, event: Event) {

@@ -14,7 +14,13 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
 
-const VOLUME_STATES: [&str; 4] = ["optimal", "degraded", "not protected", "failed"];
+const VOLUME_STATES: [&str; 5] = [
+    "optimal",
+    "degraded",
+    "not protected",
+    "writes stopped",
+    "failed",
+];
 const MEMBER_STATES: [&str; 4] = ["active", "spare", "failed", "removed"];
 const SLOT_STATES: [&str; 4] = ["in sync", "rebuilding", "failed", "missing"];
 

@@ -2,15 +2,16 @@
 //! ([`super::watch`]), and a handle through which the API orders things.
 
 use super::ending::LeftBehind;
-use super::events::{Names, NotDone, Told, tell, tell_left_out, tell_notice};
+use super::events::{Names, NotDone, Told, tell, tell_left_out, tell_not_expressible, tell_notice};
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsReceiver, NewsSender, news};
+use super::recorder::{Encoders, Joined};
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch;
 use crate::container::Container;
-use crate::container::persist::{Identity, Persister};
+use crate::container::persist::Identity;
 use anyhow::{Context, Result, anyhow, bail};
 use drives::arena::Pool;
 use drives::completion::CompletionMode;
@@ -18,7 +19,7 @@ use drives::drive::Drive;
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
-use drives::world::{RingWorld, WorldOptions};
+use drives::world::{Encoder, LogEncoder, RingWorld, WorldOptions};
 use engine::claims::Claims;
 use engine::control::message::{Command, Message, Refused};
 use engine::control::record::{MemberSet, Record};
@@ -55,7 +56,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the threads share.
 pub struct Shared {
-    persister: Mutex<Persister>,
+    joined: Arc<Joined>,
     facts: Mutex<Facts>,
     snapshot: Mutex<Snapshot>,
     stats: Mutex<Vec<Stats>>,
@@ -120,7 +121,7 @@ impl Runtime {
             .map(|probed| Some(Arc::new(probed.drive)))
             .collect();
         let shared = Arc::new(Shared {
-            persister: Mutex::new(container.persister),
+            joined: Arc::new(Joined::new()),
             facts: Mutex::new(facts),
             snapshot: Mutex::new(Snapshot::with_room_for(&container.record)),
             stats: Mutex::new(vec![Stats::default(); shards as usize]),
@@ -135,6 +136,8 @@ impl Runtime {
         });
         let memory = Memory::new(&container.record, options)?;
         let (events, heard) = news();
+        let mpb = Arc::new(container.persister.mpb().clone());
+        let mut encoders = Encoders::new(container.persister, shared.joined.clone(), &events);
         let mut threads = Vec::new();
         let (ready, started) = channel();
         for (at, mailbox) in mailboxes.into_iter().enumerate() {
@@ -145,6 +148,8 @@ impl Runtime {
                 record: container.record.clone(),
                 mailbox,
                 events: events.clone(),
+                encoder: encoders.take(),
+                log_encoder: encoders.of_logs(),
                 memory: memory.share(id),
                 make_port: make_port.clone(),
             };
@@ -158,7 +163,7 @@ impl Runtime {
             events.send(News::Watch(member, notice));
         })?;
         let runtime = Runtime { shared, threads };
-        keeper::start(runtime.shared.clone())?;
+        keeper::start(runtime.shared.clone(), mpb)?;
         for _ in 0..shards {
             match started.recv() {
                 // They are all alike.
@@ -238,11 +243,6 @@ impl Shared {
         lock(&self.snapshot).clone()
     }
 
-    /// What writes the container's record.
-    pub fn persister(&self) -> &Mutex<Persister> {
-        &self.persister
-    }
-
     /// How many times what [`Shared::status`] says has been brought up to date.
     #[must_use]
     pub fn updates(&self) -> u64 {
@@ -297,14 +297,6 @@ impl Shared {
         lock(&self.drives).clone()
     }
 
-    /// Says on standard error which updates of the metadata could not be made. Each is a bug: what is on
-    /// the drives is older than what the engine knows.
-    pub fn say_problems(&self) {
-        for problem in lock(&self.persister).take_problems() {
-            eprintln!("fullstripe: {problem}");
-        }
-    }
-
     /// Whether the array has ended.
     #[must_use]
     pub fn has_quit(&self) -> bool {
@@ -332,7 +324,7 @@ impl Shared {
             serial: identity.serial.to_string(),
             io_path: drive.io_path(),
         };
-        lock(&self.persister).add_drive(identity);
+        self.joined.add(identity);
         lock(&self.facts).drives.push(name);
         let mut drives = lock(&self.drives);
         drives.push(Some(drive.clone()));
@@ -373,6 +365,8 @@ struct ShardStart<P> {
     record: Record,
     mailbox: Mailbox,
     events: NewsSender,
+    encoder: Encoder,
+    log_encoder: LogEncoder,
     memory: MemoryShare,
     make_port: MakePort<P>,
 }
@@ -393,12 +387,6 @@ fn run_shard<P: Port>(
         pool,
     } = start.memory;
     let port = (start.make_port)(start.id, pool)?;
-    let encoder = {
-        let shared = shared.clone();
-        Box::new(move |member: MemberId, record: &Record| {
-            lock(&shared.persister).encode(member, record)
-        })
-    };
     let events = start.events;
     let mut world = RingWorld::new(WorldOptions {
         arena,
@@ -407,8 +395,8 @@ fn run_shard<P: Port>(
         mailbox: start.mailbox,
         peers: shared.mail.clone(),
         port,
-        log_encoder: Box::new(lock(&shared.persister).log_encoder()),
-        encoder,
+        log_encoder: start.log_encoder,
+        encoder: start.encoder,
         on_event: Box::new(move |event| events.send(News::Engine(event))),
     })?;
     for (at, drive) in lock(&shared.drives).iter().enumerate() {
@@ -466,8 +454,11 @@ fn spawn_listener(
                 }
                 let news = match news {
                     News::Engine(event) => News::Engine(shared.scrubs.hear(event)),
-                    news @ News::Watch(..) => news,
+                    news => news,
                 };
+                if let News::NotExpressible(error) = &news {
+                    lock(&shared.facts).not_expressible = Some(error.to_string());
+                }
                 let words = {
                     let facts = lock(&shared.facts);
                     let names = Names {
@@ -477,6 +468,7 @@ fn spawn_listener(
                     match &news {
                         News::Engine(event) => tell(event, &names),
                         News::Watch(member, notice) => Some(tell_notice(*member, *notice, &names)),
+                        News::NotExpressible(error) => Some(tell_not_expressible(error)),
                     }
                 };
                 if let Some(words) = words {

@@ -54,7 +54,6 @@ pub fn start(
             let mut watched: Vec<Option<Watched>> = Vec::new();
             while !shared.has_quit() {
                 look(&shared, &mut watched, &noticed);
-                shared.say_problems();
                 std::thread::sleep(ASK_EVERY);
             }
         })?;
