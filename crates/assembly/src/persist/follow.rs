@@ -148,7 +148,9 @@ impl Change<'_> {
                 .get(member)
                 .map_or(MemberState::Absent, |member| member.state);
             let now = record.members[member].state;
-            if before != MemberState::Failed && now == MemberState::Failed {
+            // One that has been replaced has left the table above. Any other that is removed has failed before.
+            let is_gone = before == MemberState::Active && now == MemberState::Absent;
+            if is_gone || (before != MemberState::Failed && now == MemberState::Failed) {
                 self.mark_failed(member, before, record)?;
             }
         }

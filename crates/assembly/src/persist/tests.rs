@@ -350,6 +350,16 @@ fn the_failure_of_a_member_that_the_record_does_not_list_cannot_be_expressed() {
     );
 }
 
+/// An update was under way when it failed, and still was when somebody removed it.
+#[test]
+fn a_member_that_fails_and_is_removed_within_one_update_is_marked_failed() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    record.members[1].state = MemberState::Absent;
+    record.volumes[0].slots[1].member = None;
+    assert_eq!(write(&mut persister, &mut record), [1]);
+}
+
 #[test]
 fn a_record_that_does_not_fit_its_place_cannot_be_expressed() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
