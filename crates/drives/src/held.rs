@@ -18,6 +18,8 @@ pub(crate) enum Answer {
     Done(Token),
     /// The engine's controller.
     Persisted(MemberId),
+    /// As well: there was nothing to write.
+    NotExpressible(MemberId),
 }
 
 /// An answer and when to give it.

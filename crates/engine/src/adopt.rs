@@ -32,8 +32,8 @@ impl Engine {
             Message::BadBlocksSettled {
                 token,
                 change,
-                recorded,
-            } => self.bad_blocks_settled(token, change, recorded),
+                outcome,
+            } => self.bad_blocks_settled(token, change, outcome),
             Message::WantRegions {
                 shard,
                 volume,
@@ -75,7 +75,9 @@ impl Engine {
             self.volumes[at].note_sync();
             self.follow_carriers(at);
             if self.volumes[at].view.stopping {
-                self.refuse_blocked(at);
+                self.refuse_blocked(at, Failure::Stopping);
+            } else if self.volumes[at].view.writes_stopped {
+                self.refuse_blocked(at, Failure::ReadOnly);
             } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {
                 self.unblock(at);
             }
@@ -104,20 +106,20 @@ impl Engine {
         }
     }
 
-    /// Answers requests that waited for writes to be allowed when the volume stops.
-    fn refuse_blocked(&mut self, at: usize) {
+    /// Answers requests that waited for writes to be allowed: they never will be.
+    fn refuse_blocked(&mut self, at: usize, why: Failure) {
         for position in 0..self.volumes[at].blocked.len() {
-            self.refuse(self.volumes[at].blocked[position]);
+            self.refuse(self.volumes[at].blocked[position], why);
         }
         self.volumes[at].blocked.clear();
     }
 
-    /// Answers a request that has not begun and never will: its volume stops.
-    pub(crate) fn refuse(&mut self, index: u32) {
+    /// Answers a request that has not begun and never will.
+    pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
         let state = &self.requests[index];
         let (tag, origin) = (state.request.tag, state.origin);
         self.give_request(index, origin.is_some());
-        self.answer(tag, origin, Err(Failure::Stopping));
+        self.answer(tag, origin, Err(why));
     }
 
     /// Whether writes are under way without a lock, from before there was a job.

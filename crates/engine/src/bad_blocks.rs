@@ -15,7 +15,7 @@
 
 use crate::control::message::Message;
 use crate::control::record::{JobKind, MemberSet};
-use crate::control::recording::BadBlockChange;
+use crate::control::recording::{BadBlockChange, Recorded};
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Location;
@@ -135,7 +135,7 @@ impl Engine {
         &mut self,
         token: Token,
         change: BadBlockChange,
-        recorded: bool,
+        outcome: Recorded,
     ) {
         let (index, at) = (token.index(), token.step());
         let running = &mut self.running[index];
@@ -143,9 +143,14 @@ impl Engine {
         let state = &mut running.states[at];
         debug_assert_eq!(state.progress, Progress::Recording);
         let member = MemberId(state.member);
+        let recorded = outcome == Recorded::Yes;
         match change {
             _ if self.failed.has(member) => self.step_lost(index, at, false),
             BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
+            // All of it is there, and on record it is not.
+            BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
+                self.step_lost(index, at, false);
+            }
             BadBlockChange::Rewritten => {
                 let asked_again = self.step_error(index, at, LOG_FULL);
                 debug_assert!(!asked_again, "that is no error to try again after");

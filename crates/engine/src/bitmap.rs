@@ -24,7 +24,7 @@ pub(crate) mod keeper;
 use crate::control::message::Message;
 use crate::control::record::{BitmapRecord, JobKind};
 use crate::layout::{Geometry, Level};
-use crate::request::{Operation, Request};
+use crate::request::{Failure, Operation, Request};
 use crate::shard::Engine;
 use crate::units::{ShardId, VolumeId};
 use crate::volume::Volume;
@@ -182,11 +182,15 @@ impl Volume {
 }
 
 impl Engine {
-    /// Whether a write may begin; if not, it has been parked.
+    /// Whether a write may not begin now; then it has been parked, or refused for good.
     #[cold]
     pub(crate) fn must_wait(&mut self, index: u32) -> bool {
         let request = self.requests[index].request;
         let at = request.volume.0 as usize;
+        if self.volumes[at].refuses_writes {
+            self.refuse(index, Failure::ReadOnly);
+            return true;
+        }
         // A failed volume will never be allowed to: it answers with errors.
         if self.volumes[at].view.failed {
             return false;

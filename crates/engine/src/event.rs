@@ -32,10 +32,27 @@ pub enum VolumeEnd {
     Flushed,
     /// Flushed, and still on record as dirty: a crash has put its redundancy in doubt, and a drive is missing.
     StaysDirty,
+    /// Flushed, and still on record as dirty: the metadata cannot express that it is clean.
+    CleanNotRecorded,
     /// Nothing was written.
     OnlyRead,
+    /// The metadata could not express what writes depend on: it has refused them. Flushed, and marked as it was.
+    WritesStopped,
     /// It had lost more members than it survives: not flushed, and marked as it was.
     Failed,
+}
+
+/// A change that the metadata cannot express and that the array does without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotRecorded {
+    /// Background work has come further: after a restart it begins where it is on record.
+    Checkpoint,
+    /// The volume is clean: it stays marked dirty.
+    Clean,
+    /// Redundancy has been established: it is established once more, after a restart or by an order.
+    SyncEnd,
+    /// A drive is to be filled: that does not begin.
+    RebuildBegin,
 }
 
 /// Something happened.
@@ -54,6 +71,15 @@ pub enum Event {
     FailureRecorded(MemberId),
     /// A volume lost more members than its level survives.
     VolumeFailed(VolumeId),
+    /// The metadata cannot express what writes to a volume depend on: it refuses them from now on.
+    WritesStopped(VolumeId),
+    /// The metadata cannot express a change that no write depends on: the array does without it.
+    NotRecorded {
+        /// The volume.
+        volume: VolumeId,
+        /// What.
+        change: NotRecorded,
+    },
     /// A member's I/O has been outstanding for longer than the deadline.
     MemberOverdue(MemberId),
     /// A member's cache does not outlast the loss of power any more: it is flushed from now on.

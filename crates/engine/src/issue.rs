@@ -214,9 +214,8 @@ impl Engine {
     fn issue_parts(&mut self, index: u32) -> Issued {
         let request = self.requests[index].request;
         let at = request.volume.0 as usize;
-        if self.volumes[at].view.failed {
-            let offset_bytes = request.offset_bytes;
-            self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+        if self.volumes[at].records_nothing {
+            self.requests[index].failure = Some(self.why_not(at, request.offset_bytes));
             return Issued::All;
         }
         let discards = self.volumes[at].view.discards;
@@ -331,6 +330,16 @@ impl Engine {
             );
         }
         Some(shape.row_bytes() as u32)
+    }
+
+    /// Why a write does not go on although it has been admitted.
+    #[cold]
+    fn why_not(&self, at: usize, offset_bytes: u64) -> Failure {
+        if self.volumes[at].view.failed {
+            Failure::Unrecoverable { offset_bytes }
+        } else {
+            Failure::ReadOnly
+        }
     }
 
     fn issue_flush(&mut self, index: u32) -> bool {

@@ -17,7 +17,7 @@
 //! until its failure is on record, so the unit stays the newest one until then.
 //!
 //! A volume that has lost more than it survives keeps its last units: what they stand for was not written
-//! whole, and a drive may come back.
+//! whole, and a drive may come back. So does one whose loss of a member cannot be recorded.
 //!
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
@@ -387,9 +387,7 @@ impl Engine {
             if missed.within(self.durable_failed) {
                 self.owing_logs.swap_remove(at);
                 self.left_log(index);
-            } else if self.volumes[self.logs[index as usize].unit.volume.0 as usize]
-                .view
-                .failed
+            } else if self.volumes[self.logs[index as usize].unit.volume.0 as usize].records_nothing
             {
                 self.owing_logs.swap_remove(at);
                 self.logs[index as usize].stage = Stage::Kept;

@@ -61,7 +61,7 @@ impl Request {
 pub enum Failure {
     /// The volume does not exist, or the range is empty, misaligned, or ends past the volume.
     Misuse,
-    /// The volume was started read-only.
+    /// The volume was started read-only, or the metadata cannot express what writes to it depend on.
     ReadOnly,
     /// Nothing left that holds the data: more members lost than the level survives, or a bad block.
     Unrecoverable {

@@ -192,7 +192,7 @@ impl Engine {
         if length == 0 || (offset | length) & block != 0 || end > volume.shape.size_bytes {
             return Err(Failure::Misuse);
         }
-        if request.operation != Operation::Read && volume.view.read_only {
+        if request.operation != Operation::Read && volume.refuses_writes {
             return Err(Failure::ReadOnly);
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Engine {
             let at = state.request.volume.0 as usize;
             let volume = &self.volumes[at];
             if volume.view.stopping {
-                return self.refuse(index);
+                return self.refuse(index, Failure::Stopping);
             }
             if !volume.writes_freely && self.must_wait(index) {
                 return;

@@ -55,11 +55,11 @@ impl Engine {
     }
 
     /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
-    /// member would not be recorded.
+    /// member would not be recorded, or nothing can be recorded of it.
     fn hopeless(&self, index: u32) -> bool {
         self.volumes
             .get(self.running[index].volume as usize)
-            .is_some_and(|volume| volume.view.failed)
+            .is_some_and(|volume| volume.records_nothing)
     }
 
     /// Hands a finished plan's outcome to whom it was for, and frees it.
@@ -115,7 +115,8 @@ impl Engine {
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return true;
         };
-        if volume.view.failed {
+        let is_recorded = running.missed.within(self.durable_failed);
+        if volume.view.failed || (volume.records_nothing && !is_recorded) {
             return false;
         }
         match volume.shape.level {

@@ -250,6 +250,11 @@ impl Engine {
                     controller.persisted(member, result, now);
                 }
             }
+            Input::NotExpressible { member } => {
+                if let Some(controller) = &mut self.controller {
+                    controller.not_expressible(member, now);
+                }
+            }
         }
     }
 

@@ -202,7 +202,7 @@ impl Engine {
         let volume = &self.volumes[at];
         let view = volume.uniform()?;
         let shape = &volume.shape;
-        if volume.view.failed || !volume.unrecorded.is_empty() {
+        if volume.records_nothing || !volume.unrecorded.is_empty() {
             return None;
         }
         let place = shape.locate(request.offset_bytes);

@@ -47,6 +47,11 @@ pub(crate) struct Volume {
     pub bitmap: Option<Bitmap>,
     /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
     pub writes_freely: bool,
+    /// Writes to it are refused.
+    pub refuses_writes: bool,
+    /// What waits for something to be recorded waits in vain: too many members are lost, or the metadata cannot
+    /// express it.
+    pub records_nothing: bool,
     /// Recognises sequential writing; see [`crate::hold`].
     pub streams: Streams,
     /// Where copies that may differ have been made equal.
@@ -58,6 +63,7 @@ impl Volume {
         let window_bytes = shape.band_bytes();
         let base = view.row;
         let writes_freely = view.writes_allowed;
+        let (refuses_writes, records_nothing) = (view.refuses_writes(), view.records_nothing());
         Volume {
             shape,
             window_bytes,
@@ -77,6 +83,8 @@ impl Volume {
             logs: Vec::new(),
             bitmap: None,
             writes_freely,
+            refuses_writes,
+            records_nothing,
             streams: Streams::new(),
             equal: EqualRanges::default(),
         }
@@ -86,6 +94,8 @@ impl Volume {
     pub fn set_view(&mut self, view: VolumeView) {
         self.view = view;
         self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
+        self.refuses_writes = self.view.refuses_writes();
+        self.records_nothing = self.view.records_nothing();
     }
 
     /// From now on writes are announced in a bitmap.

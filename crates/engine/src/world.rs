@@ -41,6 +41,11 @@ pub enum Input {
         /// Whether it is durable.
         result: Result<(), MemberError>,
     },
+    /// The metadata's format cannot express the record that this member was to get: nothing was written.
+    NotExpressible {
+        /// The member.
+        member: MemberId,
+    },
 }
 
 /// A member I/O on its way to the world.
@@ -113,7 +118,8 @@ pub trait World {
     fn send(&mut self, to: ShardId, message: Message);
 
     /// Writes `record`, encoded for `member`, to that member's metadata area and makes it durable.
-    /// Answered by [`Input::Persisted`].
+    /// Answered by [`Input::Persisted`]; by [`Input::NotExpressible`] when the format cannot say all that the
+    /// record says. A record is expressed for all members or for none, and never in part.
     fn persist(&mut self, member: MemberId, record: &Record);
 
     /// Something worth telling people happened.

@@ -45,6 +45,10 @@ macro_rules! bugs {
 bugs! {
     /// A write is acknowledged before the failure of a member that missed it is on record.
     AcknowledgedBeforeRecord,
+    /// A record that the metadata cannot express counts as durable.
+    InexpressibleIsDurable,
+    /// Of a record that the metadata cannot express, what it can is written.
+    InexpressibleInPart,
     /// A failed member is left out and its failure not recorded.
     FailureNotMarked,
     /// A failure counts as recorded before it is durable.

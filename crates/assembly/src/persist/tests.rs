@@ -3,11 +3,17 @@
 use super::*;
 use crate::assemble::geometry_of;
 use crate::member::FoundShadow;
-use engine::control::record::{MemberRecord, SlotRecord};
-use metadata::imsm::build::{ContainerIdentity, VolumeSpec};
+use engine::control::bad_blocks::BadRange;
+use engine::control::record::{
+    BitmapRecord, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
+};
+use engine::units::Slot;
+use metadata::imsm::Uuid;
+use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::{Level, SizeRequest};
 use metadata::imsm::record::{MapState, VolumeName};
 
+const SECTOR_BYTES: u64 = 512;
 const DRIVE_BYTES: u64 = 64 << 20;
 
 fn identity(number: usize) -> Identity {
@@ -68,13 +74,10 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
         }],
     };
     let persister = Persister {
-        mpb,
         sector: SectorSize::Bytes512,
         drives: (0..members + 2).map(identity).collect(),
-        seen: record.clone(),
-        image: Vec::new(),
+        written: Written::new(mpb, &record),
         bitmaps: Vec::new(),
-        problems: Vec::new(),
     };
     (persister, record)
 }
@@ -82,9 +85,8 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
 /// The record is written; returns the slots that are out of sync then.
 fn write(persister: &mut Persister, record: &mut Record) -> Vec<usize> {
     record.generation += 1;
-    persister.encode(MemberId(0), record);
-    assert_eq!(persister.take_problems(), Vec::<String>::new());
-    let map = persister.mpb.volumes[0].current_map();
+    persister.encode(MemberId(0), record).unwrap();
+    let map = persister.mpb().volumes[0].current_map();
     let slots = map.order.iter().enumerate();
     slots
         .filter(|(_, slot)| slot.out_of_sync)
@@ -104,14 +106,14 @@ fn a_loss_is_not_recorded_for_a_volume_that_needs_the_drive() {
     for (level, not_started) in [(Level::Raid0, false), (Level::Raid5, true)] {
         let (mut persister, mut record) = persister(level, 3);
         record.volumes[0].not_started = not_started;
-        persister.seen = record.clone();
-        let before = persister.mpb.volumes[0].clone();
+        persister.written.seen = record.clone();
+        let before = persister.mpb().volumes[0].clone();
         record.members[1].state = MemberState::Failed;
         // One that is not started may not even know the drive.
         record.volumes[0].slots[1].current = !not_started;
         assert_eq!(write(&mut persister, &mut record), [0usize; 0]);
-        assert!(persister.mpb.disks[1].is_failed());
-        assert_eq!(persister.mpb.volumes[0], before);
+        assert!(persister.mpb().disks[1].is_failed());
+        assert_eq!(persister.mpb().volumes[0], before);
     }
     let (mut persister, mut record) = persister(Level::Raid5, 3);
     fail(&mut record, 1);
@@ -146,7 +148,7 @@ fn a_drive_that_fails_as_another_becomes_current_is_the_only_one_lost() {
     end_rebuild(&mut record, 1);
     fail(&mut record, 3);
     assert_eq!(write(&mut persister, &mut record), [3]);
-    assert_eq!(persister.mpb.volumes[0].map.state, MapState::Degraded);
+    assert_eq!(persister.mpb().volumes[0].map.state, MapState::Degraded);
     begin_rebuild(&mut record, 3, 5);
     write(&mut persister, &mut record);
     end_rebuild(&mut record, 3);
@@ -163,7 +165,7 @@ fn a_slot_can_be_filled_anew_at_once_with_another_drive() {
     begin_rebuild(&mut record, 1, 5);
     assert_eq!(write(&mut persister, &mut record), [1]);
     let serial = persister.drives[5].serial;
-    assert!(persister.mpb.disk_index_of(&serial).is_some());
+    assert!(persister.mpb().disk_index_of(&serial).is_some());
     end_rebuild(&mut record, 1);
     assert_eq!(write(&mut persister, &mut record), [0; 0]);
 }
@@ -181,10 +183,10 @@ fn a_drive_of_a_raid_0_or_of_a_degraded_volume_can_be_replaced() {
         record.members[members].state = MemberState::Active;
         record.volumes[0].slots[0].member = Some(MemberId(members as u8));
         assert_eq!(write(&mut persister, &mut record), lost, "{level}");
-        let state = persister.mpb.volumes[0].map.state;
+        let state = persister.mpb().volumes[0].map.state;
         assert_eq!(state == MapState::Normal, lost.is_empty(), "{level}");
         let old = persister.drives[0].serial;
-        assert_eq!(persister.mpb.disk_index_of(&old), None, "{level}");
+        assert_eq!(persister.mpb().disk_index_of(&old), None, "{level}");
     }
 }
 
@@ -198,11 +200,11 @@ fn a_rebuild_that_was_given_up_has_no_checkpoint() {
         begin_rebuild(&mut record, 1, members);
         record.volumes[0].sync.as_mut().unwrap().done_bytes = 16 << 20;
         write(&mut persister, &mut record);
-        let reached = persister.mpb.volumes[0].checkpoint_sector();
+        let reached = persister.mpb().volumes[0].checkpoint_sector();
         assert!(reached > Some(0), "{level}: {reached:?}");
         record.volumes[0].sync = None;
         assert_eq!(write(&mut persister, &mut record), [1], "{level}");
-        let left = persister.mpb.volumes[0].checkpoint_sector();
+        let left = persister.mpb().volumes[0].checkpoint_sector();
         assert_eq!(left, Some(0), "{level}");
     }
 }
@@ -214,7 +216,7 @@ fn a_record_has_a_shadow_and_the_shadow_goes_first() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
     for member in (0..4).map(MemberId) {
         record.generation += 1;
-        let parts = persister.encode(member, &record);
+        let parts = persister.encode(member, &record).unwrap();
         let [(shadow_at, shadow), (image_at, image)] = &parts[..] else {
             panic!("{} parts", parts.len());
         };
@@ -232,14 +234,14 @@ fn a_record_has_a_shadow_and_the_shadow_goes_first() {
 fn a_shadow_of_a_newer_version_is_left_alone() {
     let (mut persister, mut record) = persister(Level::Raid1, 2);
     let placement = identity(0).placement;
-    let mut place = shadow::encode(&persister.mpb, None, SectorSize::Bytes512).unwrap();
+    let mut place = shadow::encode(persister.mpb(), None, SectorSize::Bytes512).unwrap();
     let version = &mut place[16..20];
     version.copy_from_slice(&2u32.to_le_bytes());
     let newer = shadow::decode(&place, &placement, SectorSize::Bytes512).unwrap_err();
     persister.drives[1].keeps_shadow = FoundShadow::Damaged(newer).is_newer();
     for (member, parts) in [(0, 2), (1, 1)] {
         record.generation += 1;
-        let found = persister.encode(MemberId(member), &record);
+        let found = persister.encode(MemberId(member), &record).unwrap();
         assert_eq!(found.len(), parts, "member {member}");
         let (last, image) = found.last().unwrap();
         assert_eq!(*last, placement.image(image.len()).offset_bytes);
@@ -248,4 +250,178 @@ fn a_shadow_of_a_newer_version_is_left_alone() {
     place[16] = 0;
     let damaged = shadow::decode(&place, &placement, SectorSize::Bytes512).unwrap_err();
     assert!(!FoundShadow::Damaged(damaged).is_newer());
+}
+
+/// Further out than the format can count.
+fn beyond_all(member: u8) -> BadRange {
+    BadRange {
+        member: MemberId(member),
+        offset_bytes: 1 << 60,
+        length_bytes: 512,
+    }
+}
+
+type Changed = fn(&mut Record);
+
+/// Every kind of update, on a RAID 5 of four and two spares: what comes before it, and it.
+const UPDATES: [(&str, Changed, Changed); 9] = [
+    ("failed mark", |_| {}, |record| fail(record, 1)),
+    ("dirty", |_| {}, |record| record.volumes[0].dirty = true),
+    (
+        "clean",
+        |record| record.volumes[0].dirty = true,
+        |record| record.volumes[0].dirty = false,
+    ),
+    (
+        "rebuild begin",
+        |record| fail(record, 1),
+        |record| begin_rebuild(record, 1, 4),
+    ),
+    ("checkpoint", rebuild_begun, |record| {
+        record.volumes[0].sync.as_mut().unwrap().done_bytes = 16 << 20;
+    }),
+    ("rebuild end", rebuild_begun, |record| {
+        end_rebuild(record, 1)
+    }),
+    ("rebuild given up", rebuild_begun, |record| {
+        record.volumes[0].sync = None
+    }),
+    (
+        "replacement",
+        |_| {},
+        |record| {
+            record.members[0].state = MemberState::Absent;
+            record.members[4].state = MemberState::Active;
+            record.volumes[0].slots[0].member = Some(MemberId(4));
+        },
+    ),
+    (
+        "bad block",
+        |_| {},
+        |record| {
+            let mut range = beyond_all(2);
+            range.offset_bytes = 1 << 20;
+            record.bad_blocks.add(range).unwrap();
+        },
+    ),
+];
+
+fn rebuild_begun(record: &mut Record) {
+    fail(record, 1);
+    begin_rebuild(record, 1, 4);
+}
+
+/// What is written after a record that could not be expressed must not have part of it.
+#[test]
+fn a_record_that_cannot_be_expressed_changes_nothing() {
+    for (name, before, update) in UPDATES {
+        let (mut persister, mut record) = persister(Level::Raid5, 4);
+        before(&mut record);
+        write(&mut persister, &mut record);
+        let (mpb, expressed) = (persister.mpb().clone(), record.clone());
+        let parts = persister.encode(MemberId(3), &record).unwrap();
+
+        let mut wanted = record.clone();
+        wanted.generation += 1;
+        update(&mut wanted);
+        let mut refused = wanted.clone();
+        refused.bad_blocks.add(beyond_all(3)).unwrap();
+        for member in [0, 3, 0].map(MemberId) {
+            let error = persister.encode(member, &refused).unwrap_err().to_string();
+            assert!(
+                error.starts_with("the metadata cannot express which blocks are lost: "),
+                "{name}: {error}"
+            );
+        }
+        assert_eq!(persister.mpb(), &mpb, "{name}");
+        assert_eq!(persister.expressed(), &expressed, "{name}");
+        let own = |parts: &[(u64, Vec<u8>)]| parts.last().cloned();
+        let again = persister.encode(MemberId(3), &record).unwrap();
+        assert_eq!(own(&again), own(&parts), "{name}");
+
+        // The same without what cannot be expressed is expressed whole.
+        persister.encode(MemberId(0), &wanted).unwrap();
+        let (mut other, mut as_wanted) = super::tests::persister(Level::Raid5, 4);
+        before(&mut as_wanted);
+        write(&mut other, &mut as_wanted);
+        update(&mut as_wanted);
+        write(&mut other, &mut as_wanted);
+        assert_eq!(persister.mpb(), other.mpb(), "{name}");
+    }
+}
+
+#[test]
+fn the_header_of_a_bitmap_counts_on_only_with_its_record() {
+    let (persister, mut record) = persister(Level::Raid1, 2);
+    let volume = BitmapVolume::of(persister.mpb(), 0, SectorSize::Bytes512).unwrap();
+    let header = Header {
+        uuid: Uuid::of_volume(persister.mpb(), 0).unwrap(),
+        events: 0,
+        events_cleared: 0,
+        region_bytes: 1 << 20,
+    };
+    let mut persister = persister.with_bitmaps([(0, volume, header)]);
+    record.volumes[0].bitmap = Some(BitmapRecord {
+        bits_offset_bytes: 0,
+        region_bytes: 1 << 20,
+        marked: [0].into(),
+        cleared_generation: 0,
+    });
+    write(&mut persister, &mut record);
+    let before = persister.written.headers[0].1;
+    record.generation += 1;
+    record.volumes[0]
+        .bitmap
+        .as_mut()
+        .unwrap()
+        .cleared_generation = record.generation;
+    let mut refused = record.clone();
+    refused.bad_blocks.add(beyond_all(1)).unwrap();
+    persister.encode(MemberId(0), &refused).unwrap_err();
+    assert_eq!(persister.written.headers[0].1, before);
+    let parts = persister.encode(MemberId(0), &record).unwrap();
+    assert_eq!(
+        parts[0].0,
+        persister.bitmaps[0].volume.header_offset_bytes()
+    );
+}
+
+#[test]
+fn the_failure_of_a_member_that_the_record_does_not_list_cannot_be_expressed() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    persister.drives[1].serial = identity(77).serial;
+    fail(&mut record, 1);
+    record.generation += 1;
+    let error = persister.encode(MemberId(0), &record).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the metadata cannot express that a member has failed: drive number 1 is not in its table of disks"
+    );
+}
+
+/// An update was under way when it failed, and still was when somebody removed it.
+#[test]
+fn a_member_that_fails_and_is_removed_within_one_update_is_marked_failed() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    record.members[1].state = MemberState::Absent;
+    record.volumes[0].slots[1].member = None;
+    assert_eq!(write(&mut persister, &mut record), [1]);
+}
+
+#[test]
+fn a_record_that_does_not_fit_its_place_cannot_be_expressed() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    let volume = persister.mpb().volumes[0].clone();
+    persister.written.mpb.volumes.resize(300, volume);
+    record.generation += 1;
+    record.volumes[0].dirty = true;
+    let error = persister.encode(MemberId(0), &record).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the metadata cannot express what has changed: "),
+        "{error}"
+    );
+    assert!(!persister.mpb().volumes[0].is_dirty());
 }

@@ -11,6 +11,7 @@ use crate::arena::Pool;
 use crate::drive::{Backing, Drive};
 use crate::pace::Demand;
 use crate::port::Port;
+use engine::control::record::Record;
 use engine::plan::StepKind;
 use engine::units::{Buffer, MemberId, Nanos};
 use std::collections::VecDeque;
@@ -20,6 +21,15 @@ const RECORD_BYTES_MAX: u64 = super::METADATA_BYTES as u64 / 2;
 
 /// What is to be written to a member, in order: first byte and bytes of each part.
 pub type Parts = Vec<(u64, Vec<u8>)>;
+
+/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
+/// The parts are written in this order, each when the one before is durable. A record that the format cannot
+/// express has none, and nothing is written.
+pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Result<Parts, NotExpressible> + Send>;
+
+/// See [`Encoder`]. Whoever encodes knows what it is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotExpressible;
 
 /// A record, or what is left of it, that waits for memory or for the one before it.
 #[derive(Debug)]
@@ -134,7 +144,7 @@ impl<P: Port> RingWorld<P> {
     #[inline]
     pub(super) fn has_more_parts(&mut self, answer: Answer, errno: i32) -> bool {
         match answer {
-            Answer::Done(_) => false,
+            Answer::Done(_) | Answer::NotExpressible(_) => false,
             Answer::Persisted(member) => self.metadata.part_answered(member, errno),
         }
     }

@@ -43,16 +43,13 @@ use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
+pub use metadata::{Encoder, NotExpressible, Parts};
 use payload::{gather, with_addresses};
 use peers::Peers;
 use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
 use std::sync::Arc;
-
-/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
-/// The parts are written in this order, each when the one before is durable.
-pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Vec<(u64, Vec<u8>)> + Send>;
 
 /// I/O in flight that fits without growing.
 const TRANSFERS: usize = 8192;
@@ -465,8 +462,10 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
-        let parts = (self.encoder)(member, record);
-        self.write_metadata(member, parts);
+        match (self.encoder)(member, record) {
+            Ok(parts) => self.write_metadata(member, parts),
+            Err(NotExpressible) => self.answer(Answer::NotExpressible(member), 0),
+        }
     }
 
     fn event(&mut self, event: Event) {

@@ -101,6 +101,7 @@ impl Ready {
         match self.answer {
             Answer::Done(token) => Input::Done { token, result },
             Answer::Persisted(member) => Input::Persisted { member, result },
+            Answer::NotExpressible(member) => Input::NotExpressible { member },
         }
     }
 }

@@ -32,10 +32,10 @@ fn image(folder: &Path, name: &str, size_bytes: u64) -> PathBuf {
 /// Metadata in these tests: the record's generation, in the second sector from the end of 1 MiB.
 const RECORD_AT: u64 = (1 << 20) - 1024;
 
-fn encode(_: MemberId, record: &Record) -> Vec<(u64, Vec<u8>)> {
+fn encode(_: MemberId, record: &Record) -> Result<Parts, NotExpressible> {
     let mut bytes = vec![0; 512];
     bytes[..8].copy_from_slice(&record.generation.to_le_bytes());
-    vec![(RECORD_AT, bytes)]
+    Ok(vec![(RECORD_AT, bytes)])
 }
 
 fn record(generation: u64) -> Record {

@@ -203,7 +203,7 @@ impl Engine {
             return;
         }
         let has_work = !is_empty(&keeper.wanted) || keeper.changed.0 != keeper.changed.1;
-        if has_work && self.plans_available() > 0 && !self.volumes[keeper.volume].view.failed {
+        if has_work && self.plans_available() > 0 && !self.volumes[keeper.volume].records_nothing {
             self.keepers[index].take_wanted();
             self.keepers[index].stage = Stage::Writing;
             self.issue_bits(index);
@@ -267,7 +267,7 @@ impl Engine {
         let keeper = &mut self.keepers[index];
         let volume = VolumeId(keeper.volume as u8);
         let granting = core::mem::take(&mut keeper.granting);
-        if !self.volumes[volume.0 as usize].view.failed {
+        if !self.volumes[volume.0 as usize].records_nothing {
             let mut region = 0;
             let end = granting.len() as u32 * 64;
             while region < end {

@@ -216,9 +216,8 @@ impl Controller {
             })
             .collect();
         // All of them have to be copied, or none changes drives.
-        let free = |&at: &usize| {
-            !self.has_job(at) && !self.marks[at].failed && !self.record.volumes[at].read_only
-        };
+        let free =
+            |&at: &usize| !self.has_job(at) && !self.marks[at].failed && !self.takes_no_writes(at);
         if !places.iter().all(free) {
             return Err(Refused::Busy);
         }
@@ -235,7 +234,7 @@ impl Controller {
         if !record.geometry.redundant() {
             return Err(Refused::NoRedundancy);
         }
-        if record.read_only {
+        if self.takes_no_writes(at) {
             return Err(Refused::Busy);
         }
         let Some(slot) = self.empty_slot(at).filter(|_| !self.marks[at].failed) else {
@@ -268,7 +267,7 @@ impl Controller {
         }
         let whole = self.current_slots(record).count() == u32::from(record.geometry.members);
         // Reading is not all that a scrub does: blocks that cannot be read are written back.
-        if self.has_job(at) || !whole || record.read_only || record.not_started {
+        if self.has_job(at) || !whole || self.takes_no_writes(at) || record.not_started {
             return Err(Refused::Busy);
         }
         let name = if repair {

@@ -44,6 +44,8 @@ impl Controller {
             self.flush_failed_at = Some(self.now);
         }
         match purpose {
+            // Its writes have been stopped meanwhile: it stays dirty.
+            FlushPurpose::Clean(volume) if self.marks[volume].mark != Mark::Flushing => {}
             FlushPurpose::Clean(volume) => {
                 let is_whole = self.undecided.is_empty() && !self.marks[volume].failed;
                 if !complete || !is_whole {

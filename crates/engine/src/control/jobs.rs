@@ -38,6 +38,8 @@ pub(super) struct Job {
     given_up: u32,
     /// For a repair: everything below was flushed.
     kept_bytes: u64,
+    /// That it has come so far the metadata could not express.
+    pub refused_bytes: u64,
     /// It has been told that it ends here. Shards keep what it has reached.
     pub halted: bool,
 }
@@ -159,6 +161,7 @@ impl Jobs {
             resting: false,
             given_up: 0,
             kept_bytes: from_band * window,
+            refused_bytes: 0,
             halted: false,
         });
     }
@@ -315,6 +318,11 @@ impl Controller {
         }
     }
 
+    /// Nobody writes to a volume, the array's own jobs included.
+    pub(super) fn takes_no_writes(&self, at: usize) -> bool {
+        self.record.volumes[at].read_only || self.marks[at].writes_stopped
+    }
+
     pub(super) fn has_job(&self, at: usize) -> bool {
         self.jobs.jobs[at].is_some()
     }
@@ -397,7 +405,7 @@ impl Controller {
     }
 
     fn pick_job(&mut self) {
-        let writable = |at: &usize| !self.marks[*at].failed && !self.record.volumes[*at].read_only;
+        let writable = |at: &usize| !self.marks[*at].failed && !self.takes_no_writes(*at);
         let waits = |job: &Option<Job>| job.as_ref().is_some_and(|job| !job.resting && !job.halted);
         let ready = |at: &usize| waits(&self.jobs.jobs[*at]) && writable(at);
         self.jobs.active = (0..self.jobs.jobs.len()).find(ready);
@@ -437,7 +445,8 @@ impl Controller {
         let (Some(sync), Some(job)) = (self.record.volumes[at].sync, &self.jobs.jobs[at]) else {
             return false;
         };
-        job.view.done_band * job.window_bytes > sync.done_bytes
+        let done_bytes = job.view.done_band * job.window_bytes;
+        done_bytes > sync.done_bytes && done_bytes > job.refused_bytes
     }
 
     /// Whether a scrub has corrected what a power cut could still undo.

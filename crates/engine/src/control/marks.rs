@@ -4,7 +4,7 @@
 use super::Controller;
 use super::flush::FlushPurpose;
 use super::record::{JobKind, MemberSet, VolumeRecord};
-use crate::event::{Event, VolumeEnd};
+use crate::event::Event;
 use crate::units::{ShardId, VolumeId};
 use planted::{Bug, planted};
 
@@ -54,6 +54,10 @@ pub(crate) struct VolumeMarks {
     pub failed: bool,
     /// The errno of the member whose loss was one too many; none for what was missing at the start.
     pub lost_by: Option<i32>,
+    /// The metadata cannot express what writes depend on: there are none any more.
+    pub writes_stopped: bool,
+    /// The metadata cannot express that it is clean.
+    pub stays_dirty: bool,
     /// Whether to give its empty slots to spares.
     pub filling: Filling,
 }
@@ -74,6 +78,8 @@ impl VolumeMarks {
             busy: 0,
             failed,
             lost_by: None,
+            writes_stopped: false,
+            stays_dirty: false,
             filling: Filling::AsConfigured,
         }
     }
@@ -87,7 +93,7 @@ impl VolumeMarks {
     }
 
     pub fn writes_allowed(&self) -> bool {
-        matches!(self.mark, Mark::Unmarked | Mark::Dirty)
+        matches!(self.mark, Mark::Unmarked | Mark::Dirty) && !self.writes_stopped
     }
 
     /// Nothing more will happen to the mark by itself.
@@ -111,6 +117,9 @@ impl Controller {
 
     fn run_mark(&mut self, at: usize) {
         let volume = VolumeId(at as u8);
+        if self.marks[at].writes_stopped && !self.stopping {
+            return;
+        }
         match self.marks[at].mark {
             Mark::Clean if self.wants_dirty(at) => {
                 self.record.volumes[at].dirty = !planted(Bug::DirtyForgotten);
@@ -180,43 +189,17 @@ impl Controller {
         (wanted || self.jobs.kind(at) == Some(JobKind::Check { repair: true })) && !self.stopping
     }
 
-    /// A volume that is not marked clean is flushed before the end all the same.
-    fn may_rest(&self, at: usize) -> bool {
-        let volume = &self.record.volumes[at];
-        let ends = self.stopping && !self.marks[at].failed && self.has_settled_failures();
-        ends && !volume.read_only && !self.becomes_clean(at)
-    }
-
     /// Whether the volume's mark may ever say clean.
     pub(super) fn becomes_clean(&self, at: usize) -> bool {
-        let volume = &self.record.volumes[at];
-        volume.geometry.redundant() && !volume.then_resync && !volume.read_only
+        let (volume, marks) = (&self.record.volumes[at], &self.marks[at]);
+        let stays_dirty = volume.then_resync || volume.read_only || marks.stays_dirty;
+        let inexpressible = marks.writes_stopped || (self.stopping && self.updater.is_refused());
+        volume.geometry.redundant() && !stays_dirty && !inexpressible
     }
 
     pub(super) fn mark_clean(&mut self, volume: usize) -> u64 {
         self.record.volumes[volume].dirty = false;
         self.changed()
-    }
-
-    /// Tells how the end leaves each volume that was started.
-    pub(super) fn tell_ends(&mut self) {
-        for at in 0..self.record.volumes.len() {
-            if !self.record.volumes[at].not_started {
-                let (volume, end) = (VolumeId(at as u8), self.end_of(at));
-                self.event(Event::VolumeStopped { volume, end });
-            }
-        }
-    }
-
-    /// How the end leaves a volume.
-    fn end_of(&self, at: usize) -> VolumeEnd {
-        match self.marks[at].mark {
-            _ if self.marks[at].failed => VolumeEnd::Failed,
-            _ if self.record.volumes[at].read_only => VolumeEnd::OnlyRead,
-            Mark::Rested if self.record.volumes[at].geometry.redundant() => VolumeEnd::StaysDirty,
-            Mark::Rested => VolumeEnd::Flushed,
-            _ => VolumeEnd::Clean,
-        }
     }
 
     /// Nothing writes, and nothing on record would be lost by saying clean. While redundancy is being

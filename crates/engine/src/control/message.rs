@@ -3,7 +3,7 @@
 //! delay and reorder it.
 
 use super::record::{ContainerView, MemberSet};
-use super::recording::BadBlockChange;
+use super::recording::{BadBlockChange, Recorded};
 use crate::policy::{ErrorClass, MemberKind};
 use crate::request::{Failure, Operation};
 use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
@@ -256,8 +256,8 @@ pub enum Message {
         token: Token,
         /// What was wanted.
         change: BadBlockChange,
-        /// Whether that was done.
-        recorded: bool,
+        /// What came of it.
+        outcome: Recorded,
     },
     /// Shard to the bitmap's keeper, on the controller's shard: writes wait for the bits of these regions.
     WantRegions {

@@ -20,8 +20,10 @@ pub mod message;
 mod opening;
 pub mod record;
 pub mod recording;
+mod refusal;
 mod replace;
 mod spares;
+mod stop;
 pub mod update;
 
 use crate::event::Event;
@@ -198,6 +200,14 @@ impl Controller {
             .is_some_and(|marks| marks.failed)
     }
 
+    /// Whether a volume refuses writes because the metadata cannot express what they depend on.
+    #[must_use]
+    pub fn has_stopped_writes(&self, volume: VolumeId) -> bool {
+        self.marks
+            .get(volume.0 as usize)
+            .is_some_and(|marks| marks.writes_stopped)
+    }
+
     /// The background job of a volume, with its number of bands.
     #[must_use]
     pub fn job(&self, volume: VolumeId) -> Option<jobs::JobStatus> {
@@ -314,6 +324,7 @@ impl Controller {
 
     fn take_steps(&mut self, now: Nanos) {
         self.now = now;
+        self.run_refusal();
         self.run_switch();
         self.run_decisions();
         self.run_failures();
@@ -379,22 +390,6 @@ impl Controller {
         };
         if let Some(next) = next {
             self.persist(next);
-        }
-    }
-
-    fn run_stop(&mut self) {
-        let settled = self
-            .marks
-            .iter()
-            .zip(&self.record.volumes)
-            .all(|(marks, volume)| marks.is_settled() || (volume.read_only && marks.is_at_rest()));
-        let drained = self.is_followed() && self.flush.is_none();
-        let is_written = self.updater.is_durable() || self.recorders().is_empty();
-        let recorded = is_written && self.undecided.is_empty();
-        if self.stopping && !self.stopped && settled && drained && recorded {
-            self.stopped = true;
-            self.tell_ends();
-            self.event(Event::Stopped);
         }
     }
 
@@ -470,6 +465,7 @@ impl Controller {
                 && !self.stopping
                 && !volume.read_only,
             read_only: volume.read_only || volume.not_started,
+            writes_stopped: marks.writes_stopped,
             discards: self.discards(at),
             failed: marks.failed,
             stopping: self.stopping,

@@ -30,12 +30,14 @@ pub(super) struct Opening {
     version: u64,
     /// Writes may begin as far as this is concerned.
     pub is_done: bool,
+    /// The metadata cannot express the updates: nothing is written in this session.
+    is_given_up: bool,
 }
 
 impl Opening {
     /// Somebody wants to write and may not yet.
     pub fn is_under_way(&self) -> bool {
-        self.is_wanted && !self.is_done
+        self.is_wanted && !self.is_done && !self.is_given_up
     }
 }
 
@@ -55,6 +57,17 @@ impl Controller {
             }
         }
         self.opening.version = self.changed();
+    }
+
+    /// The metadata cannot express the record as it is wanted, and nothing more can be taken back.
+    pub(super) fn give_up_opening(&mut self) {
+        if !self.opening.is_under_way() {
+            return;
+        }
+        self.opening.is_given_up = true;
+        for at in 0..self.marks.len() {
+            self.stop_writes(at);
+        }
     }
 
     pub(super) fn run_opening(&mut self) {

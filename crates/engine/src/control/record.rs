@@ -352,6 +352,8 @@ pub struct VolumeView {
     pub writes_allowed: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Refuse writes, and end those with errors that wait for something to be recorded: it will not be.
+    pub writes_stopped: bool,
     /// Every drive of it can discard. Otherwise a trim changes nothing on any of them.
     pub discards: bool,
     /// More members lost than the level survives.
@@ -360,6 +362,18 @@ pub struct VolumeView {
     pub stopping: bool,
     /// The background job, if any.
     pub job: Option<JobView>,
+}
+
+impl VolumeView {
+    /// Whether writes are refused.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        self.read_only || self.writes_stopped
+    }
+
+    /// Whether it is no use to wait for something to be recorded.
+    pub(crate) fn records_nothing(&self) -> bool {
+        self.failed || self.writes_stopped
+    }
 }
 
 /// What shards may do. Replaced as a whole; every change is a new epoch.

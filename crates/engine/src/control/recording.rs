@@ -22,6 +22,17 @@ pub enum BadBlockChange {
     Rewritten,
 }
 
+/// What came of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recorded {
+    /// It is on record, and every shard knows it.
+    Yes,
+    /// The log has no room for it, or nobody is left to record it.
+    NoRoom,
+    /// The metadata cannot express it: no drive is at fault.
+    NotExpressible,
+}
+
 /// A change, and the step of a plan that waits for it.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -74,12 +85,24 @@ impl Controller {
             if !recorded && !self.recorders().is_empty() {
                 return;
             }
+            let outcome = if recorded {
+                Recorded::Yes
+            } else {
+                Recorded::NoRoom
+            };
             for waiting in core::mem::take(&mut self.recording.under_way) {
-                self.settle_recording(&waiting, recorded);
+                self.settle_recording(&waiting, outcome);
             }
         }
         if !self.recording.waiting.is_empty() {
             self.begin_recording();
+        }
+    }
+
+    /// The change under way cannot be recorded.
+    pub(super) fn refuse_recording(&mut self) {
+        for waiting in core::mem::take(&mut self.recording.under_way) {
+            self.settle_recording(&waiting, Recorded::NotExpressible);
         }
     }
 
@@ -104,7 +127,7 @@ impl Controller {
                 self.recording.under_way.push(waiting);
             } else {
                 self.event(Event::BadBlockLogFull(waiting.range.member));
-                self.settle_recording(&waiting, false);
+                self.settle_recording(&waiting, Recorded::NoRoom);
             }
         }
         self.recording.version = self.changed();
@@ -116,7 +139,7 @@ impl Controller {
         record.is_none_or(|record| record.state == MemberState::Absent)
     }
 
-    fn settle_recording(&mut self, waiting: &Waiting, recorded: bool) {
+    fn settle_recording(&mut self, waiting: &Waiting, outcome: Recorded) {
         let Waiting {
             shard,
             token,
@@ -126,10 +149,10 @@ impl Controller {
         let message = Message::BadBlocksSettled {
             token,
             change,
-            recorded,
+            outcome,
         };
         self.outputs.push_back(Output::Send(shard, message));
-        if recorded && !self.failed.has(range.member) {
+        if outcome == Recorded::Yes && !self.failed.has(range.member) {
             self.event(match change {
                 BadBlockChange::Lost => Event::BadBlocksRecorded(range),
                 BadBlockChange::Rewritten => Event::BadBlocksCleared(range),

@@ -26,8 +26,7 @@ impl Controller {
                 // One migration at a time per drive set.
                 return;
             }
-            let volume = &self.record.volumes[at];
-            if self.has_job(at) || self.marks[at].failed || volume.read_only {
+            if self.has_job(at) || self.marks[at].failed || self.takes_no_writes(at) {
                 continue;
             }
             let Some(slot) = self.empty_slot(at) else {

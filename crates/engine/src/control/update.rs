@@ -18,7 +18,18 @@ struct Update {
     then: [MemberSet; 2],
     /// Some member has it durably.
     reached: bool,
+    /// The metadata cannot express it.
+    refused: bool,
     since: Nanos,
+}
+
+/// A record that the metadata cannot express.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The one before it, which the metadata did express.
+    pub before: Record,
+    /// The record.
+    pub refused: Record,
 }
 
 /// Versions of the record and how far they have come. See the module's prose.
@@ -28,7 +39,14 @@ pub(crate) struct Updater {
     durable: u64,
     completed: u64,
     snapshot: Record,
+    /// All live members have the snapshot.
+    is_held: bool,
+    /// What the snapshot was before the update under way, and whether all live members had that.
+    before: Option<(Record, bool)>,
     update: Option<Update>,
+    /// The last version that the metadata could not express. It is not tried again.
+    refused: Option<u64>,
+    refusal: Option<Refusal>,
 }
 
 impl Updater {
@@ -38,7 +56,11 @@ impl Updater {
             durable: 0,
             completed: 0,
             snapshot: record,
+            is_held: true,
+            before: None,
             update: None,
+            refused: None,
+            refusal: None,
         }
     }
 
@@ -71,14 +93,36 @@ impl Updater {
         &self.snapshot
     }
 
+    /// Whether the latest version is one that the metadata cannot express: nothing more comes of it.
+    pub fn is_refused(&self) -> bool {
+        self.refused == Some(self.version) && self.durable != self.version
+    }
+
+    /// A record that could not be expressed, once for each.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refusal.take()
+    }
+
+    /// Changes that could not be expressed have been taken back: if `record` is what all live members have,
+    /// nothing has to be written. Returns whether it is.
+    pub fn taken_back(&mut self, record: &Record) -> bool {
+        let is_held = self.is_held && self.update.is_none() && *record == self.snapshot;
+        if is_held {
+            self.durable = self.version;
+        }
+        is_held
+    }
+
     /// Starts the next update if one is wanted and none is under way: returns whom to write first.
     pub fn run(&mut self, record: &mut Record, live: MemberSet, now: Nanos) -> Option<MemberSet> {
-        if self.update.is_some() || self.durable == self.version || live.is_empty() {
+        let is_done = self.durable == self.version || self.is_refused();
+        if self.update.is_some() || is_done || live.is_empty() {
             return None;
         }
         record.generation += 1;
         let known = self.snapshot.active();
-        self.snapshot = record.clone();
+        let before = core::mem::replace(&mut self.snapshot, record.clone());
+        self.before = Some((before, core::mem::take(&mut self.is_held)));
         let joins = MemberSet(live.0 & !known.0);
         let others = MemberSet(live.0 & known.0);
         let half: MemberSet = others
@@ -96,6 +140,7 @@ impl Updater {
             waiting,
             then,
             reached: false,
+            refused: false,
             since: now,
         });
         self.settle(now).or(Some(waiting))
@@ -107,6 +152,17 @@ impl Updater {
         update.reached |= update.waiting.has(member);
         update.waiting.remove(member);
         self.settle(now)
+    }
+
+    /// The record cannot be expressed for a member, and so for none. The update is over when nobody is
+    /// left who has been asked.
+    pub fn not_expressible(&mut self, member: MemberId, now: Nanos) {
+        if let Some(update) = self.update.as_mut().filter(|by| by.waiting.has(member)) {
+            update.refused = true;
+            update.then = [MemberSet(0); 2];
+            update.waiting.remove(member);
+            self.settle(now);
+        }
     }
 
     /// A member will never answer, and is not written to any more: returns whom to write next.
@@ -135,9 +191,14 @@ impl Updater {
                 return Some(next);
             }
         }
+        if update.refused {
+            self.refuse();
+            return None;
+        }
         // What nobody has is not durable, though there is nobody left to wait for.
         if update.reached {
             self.durable = update.version;
+            self.is_held = true;
             self.completed += 1;
         }
         self.update = None;
@@ -147,6 +208,22 @@ impl Updater {
     /// When the part that is under way was begun, to be corrected.
     pub fn began(&mut self) -> Option<&mut Nanos> {
         self.update.as_mut().map(|update| &mut update.since)
+    }
+
+    /// Ends an update that could not be expressed: the record is what it was, so the next one follows on that.
+    fn refuse(&mut self) {
+        let (Some(update), Some((before, is_held))) = (self.update.take(), self.before.take())
+        else {
+            return;
+        };
+        assert!(
+            !update.reached,
+            "a record is expressed for all members or for none"
+        );
+        let refused = core::mem::replace(&mut self.snapshot, before.clone());
+        self.is_held = is_held;
+        self.refused = Some(update.version);
+        self.refusal = Some(Refusal { before, refused });
     }
 
     /// Members whose part of the update has been under way for longer than `deadline`.
@@ -271,6 +348,40 @@ mod tests {
         assert_eq!(rest, Some(MemberSet(0b1000)));
         assert_eq!(updater.answered(MemberId(3), Nanos(0)), None);
         assert!(updater.is_durable());
+    }
+
+    #[test]
+    fn what_cannot_be_expressed_is_not_durable_and_not_tried_again() {
+        let mut updater = Updater::new(record());
+        let mut record = record();
+        let version = updater.changed();
+        record.members[4].state = MemberState::Failed;
+        let live = MemberSet(0b1111);
+        let first = updater.run(&mut record, live, Nanos(0)).unwrap();
+        assert_eq!(first, MemberSet(0b11));
+        updater.not_expressible(MemberId(3), Nanos(0));
+        updater.not_expressible(MemberId(0), Nanos(0));
+        assert!(!updater.is_refused(), "one more has been asked");
+        // It is lost before it answers.
+        assert_eq!(updater.lost(MemberId(1), Nanos(0)), None);
+        assert!(updater.is_refused() && !updater.has(version) && !updater.is_durable());
+        let refusal = updater.take_refusal().unwrap();
+        assert!(updater.take_refusal().is_none());
+        assert_eq!(refusal.refused, record);
+        assert_eq!(refusal.before.generation, 7);
+        assert_eq!(updater.snapshot(), &refusal.before);
+        record.generation = 7;
+        assert_eq!(updater.run(&mut record, live, Nanos(1)), None);
+        assert!(!updater.taken_back(&record) && updater.taken_back(&refusal.before));
+        assert!(updater.is_durable());
+        // The next change is tried, under the same number.
+        let next = updater.changed();
+        updater.run(&mut record, live, Nanos(2)).unwrap();
+        assert_eq!(record.generation, 8);
+        for member in 0..4 {
+            updater.answered(MemberId(member), Nanos(3));
+        }
+        assert!(updater.has(next));
     }
 
     #[test]

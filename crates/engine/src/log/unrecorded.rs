@@ -25,7 +25,7 @@ impl Engine {
         if volume.unrecorded.is_empty() || !volume.view.row.logged {
             return false;
         }
-        if volume.view.failed {
+        if volume.records_nothing {
             // It never will be, and the drive may come back: in rows that a rebuild has been over, enough is
             // left to write to, but not to keep parity true.
             return self.give_up_unrecorded(index);
@@ -34,7 +34,7 @@ impl Engine {
         true
     }
 
-    /// Ends a plan of a volume that has lost too much without writing what it has not written. Somebody's loss
+    /// Ends a plan of a volume that has lost too much, or whose losses nobody can record, without writing what it has not written. Somebody's loss
     /// is not on record, or it would not be lost: with that it cannot be taken for one that is done.
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
@@ -58,7 +58,7 @@ impl Engine {
             let volume = &self.volumes[running.volume as usize];
             // They miss this write, if it comes to that.
             running.missed.0 |= volume.unrecorded.0;
-            if volume.view.failed && !volume.unrecorded.is_empty() {
+            if volume.records_nothing && !volume.unrecorded.is_empty() {
                 self.give_up_writing(index);
             }
             self.advance(index);

@@ -96,6 +96,12 @@ pub struct Shared {
     pub events: Vec<Event>,
     pub persists: Vec<(MemberId, Record)>,
     pub hold_persists: bool,
+    /// Whether the metadata cannot express a record: told the one before it, and it.
+    pub refuses: fn(&Record, &Record) -> bool,
+    /// The last record that it could express.
+    pub expressed: Record,
+    /// Those that it could not, as often as it was asked to.
+    pub refused: Vec<Record>,
     /// Checkpoints that were recorded while data below them was not flushed.
     pub early_checkpoints: usize,
     /// Bad blocks that a record knew no more while what was written over them was not flushed.

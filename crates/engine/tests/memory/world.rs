@@ -259,6 +259,17 @@ impl World for MemoryWorld {
 
     fn persist(&mut self, member: MemberId, record: &Record) {
         let mut shared = self.shared.borrow_mut();
+        if (shared.refuses)(&shared.expressed, record) {
+            shared.refused.push(record.clone());
+            let input = Input::NotExpressible { member };
+            if shared.hold_persists {
+                shared.held_persists.push((self.shard, input));
+            } else {
+                self.ready.push(input);
+            }
+            return;
+        }
+        shared.expressed = record.clone();
         let early = shared.early_checkpoints(record);
         shared.early_checkpoints += early;
         let early = shared.early_clears(member, record);

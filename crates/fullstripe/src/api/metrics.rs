@@ -14,10 +14,11 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
 
-const VOLUME_STATES: [&str; 5] = [
+const VOLUME_STATES: [&str; 6] = [
     "optimal",
     "degraded",
     "not protected",
+    "writes stopped",
     "failed",
     "not started",
 ];

@@ -2,6 +2,7 @@
 
 mod description;
 mod garbage;
+mod inexpressible;
 mod life;
 mod limits;
 mod listening;
@@ -13,6 +14,7 @@ use super::schema::{Done, Events, SpareRequest};
 use super::socket_path::SocketPath;
 use super::{ApiOptions, ApiServer, Hook, Spares, serve_api};
 use crate::client::connection::{Client, ClientError};
+use crate::container::Container;
 use crate::container::assemble::assemble;
 use crate::container::probe::{Probed, probe_all};
 use crate::container::write::write_record;
@@ -75,6 +77,10 @@ impl Served {
         let mut drives = probe_all(&specs, Access::Exclusive).unwrap();
         create(level, &mut drives);
         let container = assemble(drives, StartOptions::default(), false).unwrap();
+        Served::container(container, engine)
+    }
+
+    fn container(container: Container, engine: Options) -> Served {
         let folder = TempDir::new().unwrap();
         let backups = folder.path().join("backups");
         let spares = Arc::new(Spares::of(&container, Some(backups)));

@@ -190,7 +190,7 @@ impl Members {
             let mut bytes = vec![0; RECORD_BYTES];
             bytes[..16].copy_from_slice(RECORD_MAGIC);
             bytes[16..24].copy_from_slice(&record.generation.to_le_bytes());
-            vec![(offsets[usize::from(member.0)], bytes)]
+            Ok(vec![(offsets[usize::from(member.0)], bytes)])
         })
     }
 }
@@ -404,7 +404,7 @@ mod tests {
             }
         );
         assert_eq!(members.geometry.component_bytes, 63 << 20);
-        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record).remove(0);
+        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record).unwrap().remove(0);
         assert_eq!((offset_bytes, bytes.len()), (63 << 20, 4096));
         assert_eq!(bytes[16], 1);
     }

@@ -75,6 +75,9 @@ pub(super) fn member_state(member: &MemberStatus) -> String {
 
 fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     let mut text = format!("{}: {}\n", volume.name, headline(volume));
+    if let Some(cause) = &volume.cause {
+        text += &format!("  cause: {cause}\n");
+    }
     let row = |(at, slot): (usize, &crate::serve::status::SlotStatus)| {
         let drive = slot
             .member

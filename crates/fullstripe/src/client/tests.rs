@@ -60,6 +60,7 @@ fn rebuilding() -> Status {
         state: "degraded".to_owned(),
         dirty: true,
         read_only: false,
+        cause: None,
         slots: vec![
             slot(Some(0), "in sync"),
             slot(None, "missing"),
@@ -106,6 +107,23 @@ fn a_panel_shows_volumes_drives_and_work() {
     nbd+unix:///data?socket=/run/fullstripe/nbd.sock
     container aaaaaaaa:bbbbbbbb:cccccccc:dddddddd, update 12, process 4242, data threads 2 (completion interrupt), background work limited to 256 MiB/s
     ");
+}
+
+#[test]
+fn a_panel_says_why_writes_are_stopped() {
+    let mut status = rebuilding();
+    let volume = &mut status.volumes[0];
+    volume.state = "writes stopped".to_owned();
+    volume.cause = Some("the metadata cannot express that a member has failed: why".to_owned());
+    let text = panel(&status);
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    assert_eq!(
+        lines,
+        [
+            "data: RAID 5 of 3, 6 GiB, chunk 64 KiB, writes stopped, marked dirty",
+            "  cause: the metadata cannot express that a member has failed: why",
+        ]
+    );
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Granted {
             mailbox,
             port: (),
             log_encoder: Box::new(|_, _, _| {}),
-            encoder: Box::new(|_, _| Vec::new()),
+            encoder: Box::new(|_, _| Ok(Vec::new())),
             on_event: Box::new(|_| {}),
         });
         Granted {

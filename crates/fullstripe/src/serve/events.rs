@@ -2,9 +2,10 @@
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
+use crate::container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
-use engine::event::{Event, VolumeEnd};
+use engine::event::{Event, NotRecorded, VolumeEnd};
 use engine::policy::ErrorClass;
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
@@ -149,6 +150,17 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             "has lost more members than it survives; I/O ends with errors".to_owned(),
             true,
         ),
+        Event::WritesStopped(volume) => (
+            volume,
+            "writes-stopped",
+            "refuses writes from now on, because what they depend on cannot be recorded; reads go on. \
+             Copy its content to another array, and report what `status` gives as the cause"
+                .to_owned(),
+            true,
+        ),
+        Event::NotRecorded { volume, change } => {
+            (volume, "not-recorded", not_recorded(change).to_owned(), true)
+        }
         Event::SpareActivated {
             volume,
             slot,
@@ -230,7 +242,8 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             (volume, "dirty-mark", format!("is marked {word}"), false)
         }
         Event::VolumeStopped { volume, end } => {
-            let warning = matches!(end, VolumeEnd::Failed | VolumeEnd::StaysDirty);
+            let fine = [VolumeEnd::Clean, VolumeEnd::Flushed, VolumeEnd::OnlyRead];
+            let warning = !fine.contains(&end);
             (volume, "volume-stopped", ending(end).to_owned(), warning)
         }
         _ => return,
@@ -256,6 +269,13 @@ fn ending(end: VolumeEnd) -> &'static str {
         VolumeEnd::StaysDirty => {
             "is flushed and stays marked dirty, because a crash has put its redundancy in doubt and a drive \
              is missing"
+        }
+        VolumeEnd::CleanNotRecorded => {
+            "is flushed and stays marked dirty, because the metadata cannot express that it is clean"
+        }
+        VolumeEnd::WritesStopped => {
+            "had stopped its writes, because the metadata cannot express what they depend on; it is flushed, and \
+             marked as it was"
         }
         VolumeEnd::OnlyRead => "was only read, and is left as it was",
         VolumeEnd::Failed => {
@@ -290,6 +310,33 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
     }
     told.member = Some(name);
     told
+}
+
+/// Says what the metadata cannot express. What that means to a volume, the engine's events say.
+#[must_use]
+pub fn tell_not_expressible(error: &Inexpressible) -> Told {
+    let mut told = Told::now();
+    let text = format!("{error}; what is on the drives stays as it is");
+    told.set("not-expressible", text, true);
+    told
+}
+
+fn not_recorded(change: NotRecorded) -> &'static str {
+    match change {
+        NotRecorded::Checkpoint => {
+            "how far its background work has come cannot be recorded; after a restart it goes on from where the \
+             metadata says"
+        }
+        NotRecorded::Clean => {
+            "it cannot be marked clean; it stays dirty, and its redundancy is established anew at the next start"
+        }
+        NotRecorded::SyncEnd => {
+            "that its redundancy is established cannot be recorded; `resume` establishes it once more"
+        }
+        NotRecorded::RebuildBegin => {
+            "a rebuild cannot be recorded and does not begin; `rebuild` tries it again"
+        }
+    }
 }
 
 /// Says that reports of blocks came faster than they could be told.

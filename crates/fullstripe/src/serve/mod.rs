@@ -11,6 +11,7 @@ pub mod events;
 mod memory;
 pub mod nbd;
 mod news;
+pub mod recorder;
 pub mod runtime;
 mod scratch;
 pub mod scrub;

@@ -6,6 +6,7 @@
 //! beyond is counted, and the count delivered.
 
 use super::watch::Notice;
+use crate::container::persist::Inexpressible;
 use engine::event::Event;
 use engine::units::MemberId;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(super) enum News {
     Engine(Event),
     /// From the watch.
     Watch(MemberId, Notice),
+    /// A record that nothing was written of.
+    NotExpressible(Inexpressible),
 }
 
 impl News {

@@ -7,12 +7,13 @@ use super::ending::{Ended, LeftBehind};
 use super::events::{NotDone, Told};
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsSender, news};
+use super::recorder::{Encoders, Joined};
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch;
 use crate::container::Container;
-use crate::container::persist::{Identity, Persister};
+use crate::container::persist::Identity;
 use anyhow::{Context, Result, anyhow, bail};
 use drives::arena::Pool;
 use drives::completion::CompletionMode;
@@ -20,7 +21,7 @@ use drives::drive::Drive;
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
-use drives::world::{RingWorld, WorldOptions};
+use drives::world::{Encoder, LogEncoder, RingWorld, WorldOptions};
 use engine::claims::Claims;
 use engine::control::message::{Command, Message, Refused};
 use engine::control::record::{MemberSet, Record};
@@ -56,7 +57,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the threads share.
 pub struct Shared {
-    persister: Mutex<Persister>,
+    joined: Arc<Joined>,
     facts: Mutex<Facts>,
     snapshot: Mutex<Snapshot>,
     stats: Mutex<Vec<Stats>>,
@@ -125,7 +126,7 @@ impl Runtime {
             .map(|probed| Some(Arc::new(probed.drive)))
             .collect();
         let shared = Arc::new(Shared {
-            persister: Mutex::new(container.persister),
+            joined: Arc::new(Joined::new()),
             facts: Mutex::new(facts),
             snapshot: Mutex::new(Snapshot::with_room_for(&container.record)),
             stats: Mutex::new(vec![Stats::default(); shards as usize]),
@@ -141,6 +142,8 @@ impl Runtime {
         });
         let memory = Memory::new(&container.record, options)?;
         let (events, heard) = news();
+        let mpb = Arc::new(container.persister.mpb().clone());
+        let mut encoders = Encoders::new(container.persister, shared.joined.clone(), &events);
         let mut threads = Vec::new();
         let (ready, started) = channel();
         for (at, mailbox) in mailboxes.into_iter().enumerate() {
@@ -151,6 +154,8 @@ impl Runtime {
                 record: container.record.clone(),
                 mailbox,
                 events: events.clone(),
+                encoder: encoders.take(),
+                log_encoder: encoders.of_logs(),
                 memory: memory.share(id),
                 make_port: make_port.clone(),
             };
@@ -164,7 +169,7 @@ impl Runtime {
             events.send(News::Watch(member, notice));
         })?;
         let runtime = Runtime { shared, threads };
-        keeper::start(runtime.shared.clone())?;
+        keeper::start(runtime.shared.clone(), mpb)?;
         for _ in 0..shards {
             match started.recv() {
                 // They are all alike.
@@ -246,11 +251,6 @@ impl Shared {
         lock(&self.snapshot).clone()
     }
 
-    /// What writes the container's record.
-    pub fn persister(&self) -> &Mutex<Persister> {
-        &self.persister
-    }
-
     /// How many times what [`Shared::status`] says has been brought up to date.
     #[must_use]
     pub fn updates(&self) -> u64 {
@@ -305,14 +305,6 @@ impl Shared {
         lock(&self.drives).clone()
     }
 
-    /// Says on standard error which updates of the metadata could not be made. Each is a bug: what is on
-    /// the drives is older than what the engine knows.
-    pub fn say_problems(&self) {
-        for problem in lock(&self.persister).take_problems() {
-            eprintln!("fullstripe: {problem}");
-        }
-    }
-
     /// Whether the array has ended.
     #[must_use]
     pub fn has_quit(&self) -> bool {
@@ -347,7 +339,7 @@ impl Shared {
             io_path: drive.io_path(),
             is_deleted: false,
         };
-        lock(&self.persister).add_drive(identity);
+        self.joined.add(identity);
         lock(&self.facts).drives.push(name);
         let mut drives = lock(&self.drives);
         drives.push(Some(drive.clone()));
@@ -388,6 +380,8 @@ struct ShardStart<P> {
     record: Record,
     mailbox: Mailbox,
     events: NewsSender,
+    encoder: Encoder,
+    log_encoder: LogEncoder,
     memory: MemoryShare,
     make_port: MakePort<P>,
 }
@@ -408,12 +402,6 @@ fn run_shard<P: Port>(
         pool,
     } = start.memory;
     let port = (start.make_port)(start.id, pool)?;
-    let encoder = {
-        let shared = shared.clone();
-        Box::new(move |member: MemberId, record: &Record| {
-            lock(&shared.persister).encode(member, record)
-        })
-    };
     let events = start.events;
     let mut world = RingWorld::new(WorldOptions {
         arena,
@@ -422,8 +410,8 @@ fn run_shard<P: Port>(
         mailbox: start.mailbox,
         peers: shared.mail.clone(),
         port,
-        log_encoder: Box::new(lock(&shared.persister).log_encoder()),
-        encoder,
+        log_encoder: start.log_encoder,
+        encoder: start.encoder,
         on_event: Box::new(move |event| events.send(News::Engine(event))),
     })?;
     for (at, drive) in lock(&shared.drives).iter().enumerate() {

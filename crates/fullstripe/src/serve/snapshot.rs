@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub record: Record,
     /// By volume: whether it has failed, and its background work.
     pub volumes: Vec<(bool, Option<JobStatus>)>,
+    /// By volume: whether it refuses writes because the metadata cannot express what they depend on.
+    pub writes_stopped: Vec<bool>,
     /// Limit of background work, bytes of each member per second; 0 is unlimited.
     pub rate_bytes_per_s: u64,
 }
@@ -37,6 +39,7 @@ impl Snapshot {
             number: 0,
             now: Nanos(0),
             volumes: Vec::with_capacity(record.volumes.len()),
+            writes_stopped: Vec::with_capacity(record.volumes.len()),
             record,
             rate_bytes_per_s: 0,
         }
@@ -64,6 +67,9 @@ impl Snapshot {
         }
         self.volumes.clear();
         let ids = (0..from.volumes.len()).map(|at| VolumeId(at as u8));
+        self.writes_stopped.clear();
+        let stopped = ids.clone().map(|id| controller.has_stopped_writes(id));
+        self.writes_stopped.extend(stopped);
         self.volumes
             .extend(ids.map(|id| (controller.is_failed(id), controller.job(id))));
     }

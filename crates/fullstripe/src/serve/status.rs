@@ -95,11 +95,15 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Chunk per member.
     pub chunk_bytes: u32,
-    /// `optimal`, `degraded`, `not protected` (redundancy not established yet), `failed` or `not started`.
+    /// `optimal`, `degraded`, `not protected` (redundancy not established yet), `writes stopped` (the metadata
+    /// cannot express what they depend on), `failed` or `not started`.
     pub state: String,
     /// Why it is not started, and what to do, a sentence: it is not served, and stays as it is.
     #[serde(default)]
     pub not_started: Option<String>,
+    /// Why writes are stopped, if they are.
+    #[serde(default)]
+    pub cause: Option<String>,
     /// Whether the metadata says that writes may be under way.
     pub dirty: bool,
     /// Whether writes are refused.
@@ -183,6 +187,8 @@ pub struct Facts {
     pub completion: String,
     /// What the kernel granted their rings.
     pub ring: String,
+    /// What the metadata could not express last.
+    pub not_expressible: Option<String>,
 }
 
 impl Facts {
@@ -293,9 +299,11 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
     let whole = slots.iter().all(|slot| slot.state == "in sync");
     let not_started = facts.not_started.get(at).cloned().flatten();
+    let writes_stopped = snapshot.writes_stopped[at];
     let state = match (failed, whole, unsynced) {
         _ if not_started.is_some() => "not started",
         (true, _, _) => "failed",
+        _ if writes_stopped => "writes stopped",
         (_, false, _) => "degraded",
         (_, _, true) => "not protected",
         _ => "optimal",
@@ -313,7 +321,8 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         state: state.to_owned(),
         not_started,
         dirty: volume.dirty,
-        read_only: volume.read_only,
+        read_only: volume.read_only || writes_stopped,
+        cause: facts.not_expressible.clone().filter(|_| writes_stopped),
         slots,
         job: background.map(|status| job(&status, &volume.slots, snapshot.now)),
         scrub: None,

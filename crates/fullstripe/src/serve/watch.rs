@@ -70,7 +70,6 @@ pub fn start(
             let mut watched: Vec<Option<Watched>> = Vec::new();
             while !shared.has_quit() {
                 look(&shared, &mut watched, &noticed);
-                shared.say_problems();
                 let began = Instant::now();
                 std::thread::sleep(ASK_EVERY);
                 if began.elapsed() > ASK_EVERY + STOOD_STILL_AFTER {

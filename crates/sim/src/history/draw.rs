@@ -3,7 +3,7 @@
 
 use super::{
     Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
-    returns, scenes,
+    refusals, returns, scenes,
 };
 use crate::drive::faults::Target;
 use crate::random::Stream;
@@ -58,6 +58,9 @@ impl History {
         }
         if wish.mode == Mode::Returning {
             actions = returns::insert(seed, &topology, actions);
+        }
+        if wish.mode == Mode::Beyond {
+            actions = refusals::insert(seed, actions);
         }
         History {
             seed,

@@ -4,11 +4,13 @@
 
 pub mod draw;
 mod lies;
+mod refusals;
 mod returns;
 mod scenes;
 
 use crate::drive::faults::Target;
 use crate::drive::lies::Untruth;
+use crate::machine::refusals::Update;
 use engine::layout::Level;
 use engine::request::Operation;
 use std::ops::Range;
@@ -159,6 +161,8 @@ pub enum Fault {
     Slow(usize, u64, u64),
     /// A drive drops out.
     DropOut(usize),
+    /// The metadata cannot express the next records that change a certain thing, so many of them.
+    Inexpressible(Update, u8),
     /// A drive lies about the next flush, or about the next write within these bytes of it.
     Lie(usize, Untruth, Range<u64>),
     /// The process ends and is started again; in between somebody meddles with the drives.

@@ -105,9 +105,23 @@ impl Machine {
         let Some(persister) = &mut self.persister else {
             return;
         };
-        let mut parts: VecDeque<Part> = persister.encode(member, record).into();
-        self.problems.extend(persister.take_problems());
         let bay = self.bays[member.0 as usize];
+        let encoded = match self.refusals.refuses(persister.expressed(), record) {
+            Ok(false) => persister
+                .encode(member, record)
+                .map_err(|error| error.to_string()),
+            Ok(true) => Err(String::new()),
+            Err(problem) => Err(problem),
+        };
+        let mut parts: VecDeque<Part> = match encoded {
+            Ok(parts) => parts.into(),
+            Err(problem) => {
+                self.problems
+                    .extend(Some(problem).filter(|problem| !problem.is_empty()));
+                self.note(&Note::Refused(bay, record.generation));
+                return self.tell(shard.0 as usize, Input::NotExpressible { member });
+            }
+        };
         if self.records.len() <= bay {
             self.records.resize_with(bay + 1, VecDeque::new);
         }

@@ -3,6 +3,7 @@
 
 mod command;
 mod log;
+pub mod refusals;
 
 use crate::drive::Drive;
 use crate::history::{Errand, Strike};
@@ -16,6 +17,7 @@ use engine::event::Event;
 use engine::request::Completion;
 use engine::units::{Buffer, MemberId};
 use engine::world::Input;
+use refusals::Refusals;
 use std::collections::VecDeque;
 
 /// Longest time from an input's arrival to the turn that takes it.
@@ -67,6 +69,8 @@ pub enum Note<'a> {
     Answer(usize, &'static str, u64, i32),
     /// A record is written to a drive: generation.
     Persist(usize, u64),
+    /// A record cannot be expressed for a drive: generation.
+    Refused(usize, u64),
     /// A message is sent: from, to, which.
     Message(usize, usize, &'static str),
     /// A request begins: number, shard, volume, what, first byte, length.
@@ -119,8 +123,11 @@ pub struct Machine {
     pub resyncs_by_bitmap: u64,
     /// Drives that were taken back.
     pub taken_back: u64,
-    /// Changes of the record that the format could not express: a sentence each.
+    /// Records that the format could not express although nobody had ordered that, or that were tried again and
+    /// again: a sentence each.
     pub problems: Vec<String>,
+    /// Records that it is not to express.
+    pub refusals: Refusals,
     /// Follows the engine's record.
     pub persister: Option<Persister>,
     /// Writes the headers of write-hole logs.
@@ -162,6 +169,7 @@ impl Machine {
             let_go: Vec::new(),
             events: Vec::new(),
             problems: Vec::new(),
+            refusals: Refusals::default(),
             replays: 0,
             resyncs_by_bitmap: 0,
             taken_back: 0,
@@ -222,6 +230,7 @@ impl Machine {
         self.let_go.clear();
         self.events.clear();
         self.persister = None;
+        self.refusals.forget();
         self.log_encoder = None;
         self.tripwire = None;
         if ending == Ending::Power {

@@ -19,6 +19,8 @@ pub struct Counts {
     pub replays: u64,
     /// Times that a rebuild put a block it could not have into the bad-block log.
     pub blocks_recorded: u64,
+    /// Records that the metadata could not express.
+    pub inexpressible: u64,
     /// Resyncs at their starts that went by a bitmap.
     pub resyncs_by_bitmap: u64,
     /// Drives that were taken back, lacking only what bitmaps mark.
@@ -43,6 +45,7 @@ impl Counts {
         self.lives += other.lives;
         self.replays += other.replays;
         self.blocks_recorded += other.blocks_recorded;
+        self.inexpressible += other.inexpressible;
         self.resyncs_by_bitmap += other.resyncs_by_bitmap;
         self.taken_back += other.taken_back;
         self.brought_back += other.brought_back;

@@ -95,6 +95,8 @@ impl Run<'_> {
             Fault::OutageAt(..) => true,
             // No redundancy is for that: it is only counted.
             Fault::Lie(..) => self.history.mode == Mode::Lying,
+            // Writes may end with errors then.
+            Fault::Inexpressible(..) => self.history.mode == Mode::Beyond,
             Fault::Outage(outage, _) => {
                 self.stopping.is_none()
                     && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))
@@ -176,6 +178,7 @@ impl Run<'_> {
                 let lies = &mut machine.drives[bay].lies;
                 return lies.plan(untruth, within.clone());
             }
+            Fault::Inexpressible(update, count) => return machine.refusals.order(update, count),
             Fault::Outage(..) | Fault::OutageAt(..) => return,
         };
         let until = &mut self.suspect_until_ns[bay];

@@ -158,6 +158,7 @@ pub fn run(history: &History, words: bool) -> Outcome {
     let mut counts = run.counts;
     counts.happenings = machine.journal.entries();
     counts.replays = machine.replays;
+    counts.inexpressible = machine.refusals.count;
     counts.resyncs_by_bitmap = machine.resyncs_by_bitmap;
     counts.taken_back = machine.taken_back;
     counts.virtual_ms = machine.queue.now_ns() / 1_000_000;

@@ -80,7 +80,7 @@ fn metadata_larger_than_its_memory_waits_its_turn() {
     world.encoder = Box::new(|_, record| {
         let mut bytes = vec![record.generation as u8; 3 << 20];
         bytes[0] = 0xEE;
-        vec![(0, bytes)]
+        Ok(vec![(0, bytes)])
     });
     for generation in 1..=7 {
         (0..3).for_each(|member| world.persist(MemberId(member), &record(generation)));
@@ -95,7 +95,7 @@ fn metadata_larger_than_its_memory_waits_its_turn() {
         assert_eq!(last, [7], "the last one is the last");
     }
 
-    world.encoder = Box::new(|_, _| vec![(100, vec![0; 512])]);
+    world.encoder = Box::new(|_, _| Ok(vec![(100, vec![0; 512])]));
     world.persist(MemberId(0), &record(1));
     assert_eq!(refused(&mut world), ErrorClass::Misuse);
 }
@@ -124,7 +124,11 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         let first = |at: u64| drive.read_at(at, 1).unwrap()[0];
         world.encoder = Box::new(|_, record| {
             let bytes = vec![record.generation as u8; 512];
-            vec![(0, bytes.clone()), (4096, bytes.clone()), (8192, bytes)]
+            Ok(vec![
+                (0, bytes.clone()),
+                (4096, bytes.clone()),
+                (8192, bytes),
+            ])
         });
         world.persist(MemberId(0), &record(3));
         let mut seen = Vec::new();
@@ -146,10 +150,22 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         assert_eq!(seen, [[3, 0, 0], [3, 3, 0], [3, 3, 3]]);
 
         // What follows a part that failed is not written.
-        world.encoder =
-            Box::new(|_, _| vec![(0, vec![9; 512]), (100, vec![9; 512]), (8192, vec![9; 512])]);
+        world.encoder = Box::new(|_, _| {
+            let part = |at| (at, vec![9; 512]);
+            Ok([0, 100, 8192].map(part).into())
+        });
         world.persist(MemberId(0), &record(4));
         assert_eq!(refused(&mut world), ErrorClass::Misuse);
+        assert_eq!([first(0), first(8192)], [9, 3]);
+
+        // What cannot be expressed is not written.
+        world.encoder = Box::new(|_, _| Err(NotExpressible));
+        world.persist(MemberId(0), &record(5));
+        let answer = inputs(&mut world, 1);
+        let refused = Input::NotExpressible {
+            member: MemberId(0),
+        };
+        assert_eq!(format!("{answer:?}"), format!("{:?}", [refused]));
         assert_eq!([first(0), first(8192)], [9, 3]);
     }
 }

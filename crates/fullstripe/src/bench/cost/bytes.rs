@@ -142,7 +142,7 @@ fn make_calls(size: u32, calls: u64, call: fn(&mut RealWorld, &Memory)) -> Resul
         peers: vec![mailbox.sender()],
         mailbox,
         port: (),
-        encoder: Box::new(|_, _| Default::default()),
+        encoder: Box::new(|_, _| Ok(Vec::new())),
         log_encoder: Box::new(assembly::log::encoder(1, SectorSize::Bytes512)),
         on_event: Box::new(|_| {}),
     })

@@ -47,6 +47,8 @@ struct ReportCounts {
     replays: u64,
     /// Blocks that rebuilds could not have and put on record.
     blocks_recorded: u64,
+    /// Records that the metadata could not express, on order.
+    inexpressible: u64,
     /// Resyncs at their starts that went by a write-intent bitmap.
     resyncs_by_bitmap: u64,
     /// Drives that came back and were taken back by a bitmap.
@@ -137,6 +139,7 @@ impl From<Counts> for ReportCounts {
             lives: counts.lives,
             replays: counts.replays,
             blocks_recorded: counts.blocks_recorded,
+            inexpressible: counts.inexpressible,
             resyncs_by_bitmap: counts.resyncs_by_bitmap,
             taken_back: counts.taken_back,
             brought_back: counts.brought_back,

@@ -60,7 +60,7 @@ fn a_lone_drive_survives_every_cut_of_an_update() {
         record.generation += 1;
         // That of the second volume lies in the second sector.
         record.volumes[1].dirty = true;
-        let parts = container.persister.encode(MemberId(0), &record);
+        let parts = container.persister.encode(MemberId(0), &record).unwrap();
         (parts, record.generation as u32)
     };
     let before = bench.end(0);

@@ -2,7 +2,7 @@
 //! waits for an answer.
 
 use super::{Shared, lock};
-use crate::serve::events::{Names, Told, tell, tell_left_out, tell_notice};
+use crate::serve::events::{Names, Told, tell, tell_left_out, tell_not_expressible, tell_notice};
 use crate::serve::news::{News, NewsReceiver};
 use crate::serve::watch::Notice;
 use anyhow::Result;
@@ -37,7 +37,7 @@ pub(super) fn spawn(
                 }
                 let news = match news {
                     News::Engine(event) => News::Engine(shared.scrubs.hear(event)),
-                    news @ News::Watch(..) => news,
+                    news => news,
                 };
                 let words = {
                     let mut facts = lock(&shared.facts);
@@ -46,6 +46,9 @@ pub(super) fn spawn(
                     {
                         drive.is_deleted = true;
                     }
+                    if let News::NotExpressible(error) = &news {
+                        facts.not_expressible = Some(error.to_string());
+                    }
                     let names = Names {
                         volumes: &facts.volume_names,
                         drives: &facts.drives,
@@ -53,6 +56,7 @@ pub(super) fn spawn(
                     match &news {
                         News::Engine(event) => tell(event, &names),
                         News::Watch(member, notice) => Some(tell_notice(*member, *notice, &names)),
+                        News::NotExpressible(error) => Some(tell_not_expressible(error)),
                     }
                 };
                 if let Some(words) = words {

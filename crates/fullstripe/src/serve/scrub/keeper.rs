@@ -30,11 +30,11 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The system starts no more threads.
-pub fn start(shared: Arc<Shared>) -> io::Result<()> {
+pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("scrub-keeper".to_owned())
         .spawn(move || {
-            let mut keeper = Keeper::new(&shared);
+            let mut keeper = Keeper::new(mpb);
             keeper.load(&shared);
             while !shared.has_quit() {
                 keeper.keep(&shared);
@@ -48,6 +48,9 @@ pub fn start(shared: Arc<Shared>) -> io::Result<()> {
 type Busy = BTreeMap<u8, Arc<AtomicBool>>;
 
 struct Keeper {
+    /// The container's record as it was at the start. Where its volumes lie stays so, and this thread need not
+    /// ask the one that writes it.
+    mpb: Arc<Mpb>,
     container_family: u32,
     sequence: u64,
     /// What of the book is on the drives: see its fields of these names.
@@ -60,9 +63,10 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(shared: &Shared) -> Keeper {
+    fn new(mpb: Arc<Mpb>) -> Keeper {
         Keeper {
-            container_family: lock(shared.persister()).mpb().container_family(),
+            container_family: mpb.container_family(),
+            mpb,
             sequence: 0,
             saved_revision: 0,
             saved_turn: 0,
@@ -162,7 +166,7 @@ impl Keeper {
             sequence: self.sequence,
             text,
         });
-        let mpb = lock(shared.persister()).mpb().clone();
+        let mpb = self.mpb.clone();
         let is_active = |member: u8| {
             let known = snapshot.record.members.get(usize::from(member));
             known.is_some_and(|member| member.state == MemberState::Active)

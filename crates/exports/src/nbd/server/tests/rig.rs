@@ -217,7 +217,7 @@ impl Seat {
             encoder: Box::new(move |_, record: &Record| {
                 let mut bytes = vec![0; 512];
                 bytes[..8].copy_from_slice(&record.generation.to_le_bytes());
-                vec![(at, bytes)]
+                Ok(vec![(at, bytes)])
             }),
             on_event: Box::new(|event| println!("{event:?}")),
         })

@@ -1,0 +1,386 @@
+//! The difference between two of the engine's records as a change of the IMSM record.
+
+use super::Identity;
+use engine::control::bad_blocks::BadRange;
+use engine::control::record::{MemberState, Record, SyncKind, SyncRecord, VolumeRecord};
+use engine::units::{MemberId, Slot};
+use metadata::crc32c::crc32c;
+use metadata::imsm::bitmap::Header;
+use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
+use metadata::imsm::place::encode_image;
+use metadata::imsm::{Disk, EncodeError, Mpb, RecordPrint, SectorSize};
+use planted::{Bug, planted};
+use std::fmt;
+use std::ops::Range;
+
+const SECTOR_BYTES: u64 = 512;
+
+/// What the format cannot express, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inexpressible {
+    /// As in "the metadata cannot express that ...".
+    change: &'static str,
+    why: Why,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Why {
+    Build(BuildError),
+    Encode(EncodeError),
+    /// The drive has no row in the table of disks.
+    NotListed(MemberId),
+}
+
+impl Inexpressible {
+    fn of(change: &'static str) -> impl FnOnce(BuildError) -> Inexpressible {
+        move |error| Inexpressible {
+            change,
+            why: Why::Build(error),
+        }
+    }
+
+    fn encoding(error: EncodeError) -> Inexpressible {
+        Inexpressible {
+            change: "what has changed",
+            why: Why::Encode(error),
+        }
+    }
+}
+
+impl fmt::Display for Inexpressible {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "the metadata cannot express {}: ", self.change)?;
+        match &self.why {
+            Why::Build(error) => error.fmt(out),
+            Why::Encode(error) => error.fmt(out),
+            Why::NotListed(MemberId(member)) => {
+                write!(out, "drive number {member} is not in its table of disks")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Inexpressible {}
+
+/// The IMSM record that says what the engine's record says, and its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub mpb: Mpb,
+    /// What it says.
+    pub seen: Record,
+    /// Its bytes; none before the first change.
+    pub image: Vec<u8>,
+    /// What tells them from those of every other record.
+    pub print: Option<RecordPrint>,
+    /// The headers of write-intent bitmaps, and their volumes.
+    pub headers: Vec<(usize, Header)>,
+}
+
+/// A [`Written`] that is being changed.
+struct Change<'a> {
+    mpb: &'a mut Mpb,
+    drives: &'a [Identity],
+}
+
+const BAD_BLOCKS: &str = "which blocks are lost";
+
+fn not_listed(change: &'static str, member: usize) -> Inexpressible {
+    Inexpressible {
+        change,
+        why: Why::NotListed(MemberId(member as u8)),
+    }
+}
+
+fn sectors_of(range: &BadRange) -> Range<u64> {
+    // Outwards, although all that is recorded ends where sectors do.
+    range.offset_bytes / SECTOR_BYTES..range.end_bytes().div_ceil(SECTOR_BYTES)
+}
+
+impl Written {
+    /// `mpb` is what `record` was made of.
+    pub fn new(mpb: Mpb, record: &Record) -> Written {
+        Written {
+            mpb,
+            seen: record.clone(),
+            image: Vec::new(),
+            print: None,
+            headers: Vec::new(),
+        }
+    }
+
+    /// Applies what has changed since the record seen last. After an error it is of no use any more.
+    pub fn follow(
+        &mut self,
+        record: &Record,
+        drives: &[Identity],
+        sector: SectorSize,
+    ) -> Result<(), Inexpressible> {
+        let seen = std::mem::replace(&mut self.seen, record.clone());
+        let mut change = Change {
+            mpb: &mut self.mpb,
+            drives,
+        };
+        change.follow(&seen, record)?;
+        self.mpb.generation = record.generation as u32;
+        for (at, header) in &mut self.headers {
+            if let Some(now) = &record.volumes[*at].bitmap {
+                header.events = record.generation;
+                header.events_cleared = now.cleared_generation;
+            }
+        }
+        let bytes = self.mpb.encode(sector).map_err(Inexpressible::encoding)?;
+        self.print = RecordPrint::of(&bytes);
+        self.image = encode_image(&self.mpb, sector).map_err(Inexpressible::encoding)?;
+        Ok(())
+    }
+}
+
+impl Change<'_> {
+    fn follow(&mut self, seen: &Record, record: &Record) -> Result<(), Inexpressible> {
+        // One record may say that a drive has become current and that another one has failed. In the other
+        // order both would be lost.
+        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
+            self.drives_gained(at, before, now)?;
+        }
+        for member in 0..record.members.len() {
+            let before = seen
+                .members
+                .get(member)
+                .map_or(MemberState::Absent, |member| member.state);
+            let now = record.members[member].state;
+            // One that has been replaced has left the table above. Any other that is removed has failed before.
+            let is_gone = before == MemberState::Active && now == MemberState::Absent;
+            if is_gone || (before != MemberState::Failed && now == MemberState::Failed) {
+                self.mark_failed(member, before, record)?;
+            }
+        }
+        for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
+            self.follow_volume(at, before, now)?;
+        }
+        self.follow_bad_blocks(record)
+    }
+
+    /// Makes the bad-block log say of the members that are on record what the engine knows of them. Of other
+    /// drives it keeps what it says, but for failed ones: nothing is read from those any more.
+    fn follow_bad_blocks(&mut self, record: &Record) -> Result<(), Inexpressible> {
+        let mut wanted: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        for (member, drive) in record.members.iter().enumerate() {
+            if drive.state != MemberState::Active {
+                continue;
+            }
+            let ranges = record.bad_blocks.of(MemberId(member as u8));
+            if let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) {
+                wanted.push((row, ranges.iter().map(sectors_of).collect()));
+            } else if !ranges.is_empty() {
+                return Err(not_listed(BAD_BLOCKS, member));
+            }
+        }
+        if wanted
+            .iter()
+            .all(|(row, ranges)| self.mpb.bad_ranges(*row) == *ranges)
+        {
+            return Ok(());
+        }
+        let disks = &self.mpb.disks;
+        self.mpb.bad_blocks.retain(|entry| {
+            let row = usize::from(entry.disk_index);
+            let is_known = wanted.iter().any(|(known, _)| *known == row);
+            !is_known && !disks.get(row).is_some_and(Disk::is_failed)
+        });
+        for (row, ranges) in wanted {
+            let set = self.mpb.set_bad_ranges(row, &ranges);
+            set.map_err(Inexpressible::of(BAD_BLOCKS))?;
+        }
+        Ok(())
+    }
+
+    /// Drives that have been filled, by a rebuild or as copies of those that they replace.
+    fn drives_gained(
+        &mut self,
+        at: usize,
+        before: &VolumeRecord,
+        now: &VolumeRecord,
+    ) -> Result<(), Inexpressible> {
+        for slot in 0..now.slots.len() {
+            let (old, new) = (before.slots[slot], now.slots[slot]);
+            if old.current && new.current && old.member != new.member {
+                self.replaced(at, slot, new.member)?;
+            }
+        }
+        if let Some((Slot(slot), _)) = rebuild(before)
+            && rebuild(before) != rebuild(now)
+            && now.slots[slot as usize].current
+        {
+            let finished = self.mpb.finish_rebuild(at);
+            finished.map_err(Inexpressible::of("that a drive has been filled"))?;
+        }
+        Ok(())
+    }
+
+    /// Marks a drive failed, and its slots lost in the volumes that go on without it.
+    fn mark_failed(
+        &mut self,
+        member: usize,
+        before: MemberState,
+        now: &Record,
+    ) -> Result<(), Inexpressible> {
+        const CHANGE: &str = "that a member has failed";
+        let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) else {
+            let id = MemberId(member as u8);
+            let in_service = |volume: &VolumeRecord| volume.slot_of(id).is_some();
+            let is_missed = before == MemberState::Active && now.volumes.iter().any(in_service);
+            return if is_missed {
+                Err(not_listed(CHANGE, member))
+            } else {
+                // A spare that was never used, or a drive that has been replaced.
+                Ok(())
+            };
+        };
+        let goes_on = |at: usize| {
+            let of = now.volumes.get(at);
+            let without = |volume: &VolumeRecord| volume.does_without(MemberId(member as u8));
+            of.is_none_or(without) || planted(Bug::LossRecordedEverywhere)
+        };
+        let marked = self.mpb.mark_failed_in(row, goes_on);
+        marked.map_err(Inexpressible::of(CHANGE))
+    }
+
+    fn follow_volume(
+        &mut self,
+        at: usize,
+        before: &VolumeRecord,
+        now: &VolumeRecord,
+    ) -> Result<(), Inexpressible> {
+        if before.dirty != now.dirty {
+            let change = if now.dirty {
+                "that a volume is being written to"
+            } else {
+                "that a volume is clean"
+            };
+            let set = self.mpb.set_dirty(at, now.dirty);
+            set.map_err(Inexpressible::of(change))?;
+        }
+        let same_kind = before.sync.map(|sync| sync.kind) == now.sync.map(|sync| sync.kind);
+        // The same slot may be filled anew, with another drive.
+        if !same_kind || rebuild(before) != rebuild(now) {
+            self.end_sync(at, before, now)?;
+            self.begin_sync(at, now)?;
+        }
+        match now.sync {
+            Some(sync) => self.checkpoint(at, sync),
+            None => Ok(()),
+        }
+    }
+
+    fn end_sync(
+        &mut self,
+        at: usize,
+        before: &VolumeRecord,
+        now: &VolumeRecord,
+    ) -> Result<(), Inexpressible> {
+        let result = match before.sync.map(|sync| sync.kind) {
+            None => Ok(()),
+            Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => Ok(()),
+            // Given up. If the drive has failed as well, that has ended it already. If not, it keeps its place,
+            // and what is written from now on it lacks, whether or not the rebuild had been there.
+            Some(SyncKind::Rebuild(_)) if planted(Bug::GivenUpCheckpointKept) => Ok(()),
+            Some(SyncKind::Rebuild(_)) => self.mpb.set_checkpoint(at, 0),
+            Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
+        };
+        match result {
+            // Losing a drive has ended it already.
+            Err(BuildError::NotInProgress { .. }) => Ok(()),
+            result => result.map_err(Inexpressible::of("that background work has ended")),
+        }
+    }
+
+    fn begin_sync(&mut self, at: usize, now: &VolumeRecord) -> Result<(), Inexpressible> {
+        let result = match now.sync.map(|sync| sync.kind) {
+            Some(SyncKind::Rebuild(Slot(slot))) => match now.slots[slot as usize].member {
+                Some(member) => self.start_rebuild(at, slot as usize, member),
+                None => Ok(()),
+            },
+            Some(SyncKind::Initial) => self.mpb.start_initial_sync(at),
+            Some(SyncKind::Resync) => self.mpb.start_repair(at),
+            None => Ok(()),
+        };
+        match result {
+            // It was begun, and a drive too many lost, in one update: nothing is rebuilt there.
+            Err(BuildError::Failed { .. }) => Ok(()),
+            result => result.map_err(Inexpressible::of("that background work begins")),
+        }
+    }
+
+    fn start_rebuild(
+        &mut self,
+        at: usize,
+        slot: usize,
+        member: MemberId,
+    ) -> Result<(), BuildError> {
+        let target = self.target(member);
+        if let RebuildTarget::Listed { disk_index } = target
+            && self.is_target(at, slot, disk_index)
+        {
+            // One that was given up before begins anew; it is still on record.
+            return self.mpb.set_checkpoint(at, 0);
+        }
+        self.mpb.start_rebuild(at, slot, target).map(|_| ())
+    }
+
+    /// A drive that takes a slot, in the table already or not.
+    fn target(&self, member: MemberId) -> RebuildTarget {
+        let Identity {
+            serial, placement, ..
+        } = self.drives[member.0 as usize];
+        if let Some(disk_index) = self.mpb.disk_index_of(&serial) {
+            return RebuildTarget::Listed { disk_index };
+        }
+        let drive = NewDrive {
+            serial,
+            total_sectors: placement.total_sectors(),
+        };
+        // Any number but zero that nobody else adds, because half-containers must end up different:
+        // each takes a drive of its own.
+        let family_salt = crc32c(serial.bytes()) ^ (self.mpb.generation << 8) | 1;
+        RebuildTarget::NewDrive { drive, family_salt }
+    }
+
+    /// Whether the record says that `slot` is being rebuilt onto the drive in this row of the disk table.
+    fn is_target(&self, at: usize, slot: usize, row: usize) -> bool {
+        let volume = &self.mpb.volumes[at];
+        let is_slot = volume.rebuild_targets().any(|target| target == slot);
+        is_slot && volume.map.order[slot].disk_index as usize == row
+    }
+
+    /// A drive was copied to another one while it served.
+    fn replaced(
+        &mut self,
+        at: usize,
+        slot: usize,
+        new: Option<MemberId>,
+    ) -> Result<(), Inexpressible> {
+        let Some(new) = new else {
+            return Ok(());
+        };
+        let replaced = self.mpb.replace_member(at, slot, self.target(new));
+        replaced.map_err(Inexpressible::of("that a drive has been replaced"))
+    }
+
+    fn checkpoint(&mut self, at: usize, sync: SyncRecord) -> Result<(), Inexpressible> {
+        let volume = self.mpb.volumes.get(at);
+        let reached = volume.and_then(|by| by.checkpoint_at(sync.done_bytes / SECTOR_BYTES));
+        let Some(unit) = reached else {
+            return Ok(());
+        };
+        let set = self.mpb.set_checkpoint(at, unit);
+        set.map_err(Inexpressible::of("how far background work has come"))
+    }
+}
+
+/// The slot that is being rebuilt, and the drive.
+fn rebuild(volume: &VolumeRecord) -> Option<(Slot, Option<MemberId>)> {
+    match volume.sync?.kind {
+        SyncKind::Rebuild(slot) => Some((slot, volume.slots[usize::from(slot.0)].member)),
+        SyncKind::Initial | SyncKind::Resync => None,
+    }
+}

@@ -1,0 +1,255 @@
+//! What the metadata cannot express is not durable, and nothing goes by it.
+//!
+//! A record is expressed whole or not at all ([`crate::world::Input::NotExpressible`]), and one that was not is
+//! not tried again. So the controller takes back what it can do without (a checkpoint, a clean mark, the end of
+//! a sync, a rebuild that is to begin): service goes on as if that had never been wanted, and what is left of the
+//! record is tried by itself. If that cannot be expressed either, writes depend on it: the failure of a member
+//! that missed some, a dirty mark, a block that is lost, a drive that has become current. Then the volumes
+//! concerned refuse writes from now on, those that wait for the record end with errors, and reads go on. What
+//! cannot be taken back stays wanted, and is tried with the next change. A session whose first write waits for
+//! the record to move on, which it cannot, takes no writes at all.
+
+use super::Controller;
+use super::jobs::Jobs;
+use super::marks::{Filling, Mark};
+use super::record::{
+    BitmapRecord, JobKind, MemberSet, MemberState, Record, SlotRecord, SyncKind, SyncRecord,
+    VolumeRecord,
+};
+use super::update::Refusal;
+use crate::event::{Event, JobName, NotRecorded};
+use crate::units::{MemberId, Nanos, VolumeId};
+use planted::{Bug, planted};
+
+impl Controller {
+    #[cold]
+    pub(crate) fn not_expressible(&mut self, member: MemberId, now: Nanos) {
+        if planted(Bug::InexpressibleIsDurable) {
+            return self.persisted(member, Ok(()), now);
+        }
+        self.now = now;
+        self.moved = true;
+        self.updater.not_expressible(member, now);
+    }
+
+    /// Reacts to a record that could not be expressed.
+    pub(super) fn run_refusal(&mut self) {
+        if let Some(refusal) = self.updater.take_refusal() {
+            self.react(&refusal);
+        }
+    }
+
+    #[cold]
+    fn react(&mut self, Refusal { before, refused }: &Refusal) {
+        self.record.generation = before.generation;
+        if !self.updater.is_refused() {
+            // More has changed meanwhile: that is tried first.
+            return;
+        }
+        let volumes = 0..self.record.volumes.len();
+        let mut is_left_out = false;
+        for at in volumes.clone() {
+            is_left_out |= self.do_without(at, before, refused);
+        }
+        if !is_left_out {
+            let mut is_stopped = false;
+            for at in volumes {
+                is_stopped |= depends(before, refused, at) && self.stop_writes(at);
+            }
+            if !is_stopped {
+                self.give_up_opening();
+            }
+            // What is recorded of blocks stays as it was, and whoever waits for that to change hears so.
+            self.record.bad_blocks = before.bad_blocks.clone();
+            self.refuse_recording();
+        }
+        self.view_changed();
+        let wanted = self.record_after_switch();
+        let wanted = wanted.as_ref().unwrap_or(&self.record);
+        if !self.updater.taken_back(wanted) && !is_same(wanted, refused) {
+            self.changed();
+        }
+    }
+
+    /// Takes back what can be done without in a volume; returns whether there was anything.
+    fn do_without(&mut self, at: usize, before: &Record, refused: &Record) -> bool {
+        let (was, now) = (&before.volumes[at], &refused.volumes[at]);
+        let mut is_left_out = false;
+        if was.dirty && !now.dirty {
+            self.record.volumes[at].dirty = true;
+            self.marks[at].stays_dirty = true;
+            self.allow_writes(at);
+            is_left_out |= self.not_recorded(at, NotRecorded::Clean);
+        }
+        match (was.sync, now.sync) {
+            (Some(from), Some(to))
+                if from.kind == to.kind
+                    && target(was) == target(now)
+                    && from.done_bytes != to.done_bytes =>
+            {
+                self.record.volumes[at].sync = was.sync;
+                self.jobs.checkpoint_refused(at, to.done_bytes);
+                is_left_out |= self.not_recorded(at, NotRecorded::Checkpoint);
+            }
+            (Some(from), None) if !matches!(from.kind, SyncKind::Rebuild(_)) => {
+                self.halt_sync(at, from);
+                is_left_out |= self.not_recorded(at, NotRecorded::SyncEnd);
+            }
+            (from, Some(to)) if matches!(to.kind, SyncKind::Rebuild(_)) => {
+                let is_first = from.is_none_or(|from| !matches!(from.kind, SyncKind::Rebuild(_)));
+                if is_first && self.begin_no_rebuild(at, before) {
+                    is_left_out |= self.not_recorded(at, NotRecorded::RebuildBegin);
+                }
+            }
+            _ => {}
+        }
+        is_left_out
+    }
+
+    fn not_recorded(&mut self, at: usize, change: NotRecorded) -> bool {
+        let volume = VolumeId(at as u8);
+        self.event(Event::NotRecorded { volume, change });
+        true
+    }
+
+    /// A sync has ended, and on record it has not: it is where it is on record, and halted.
+    fn halt_sync(&mut self, at: usize, sync: SyncRecord) {
+        if self.has_job(at) {
+            self.end_job(at, false);
+        }
+        let volume = &mut self.record.volumes[at];
+        volume.sync = Some(sync);
+        let name = match sync.kind {
+            SyncKind::Initial => JobName::InitialSync,
+            _ => JobName::Resync,
+        };
+        let (shape, has_bitmap) = (volume.geometry, volume.bitmap.is_some());
+        self.jobs
+            .add(at, &shape, JobKind::Sync, name, sync.done_bytes);
+        self.jobs.go_by_bitmap(at, has_bitmap);
+        self.jobs.halt(at);
+    }
+
+    /// A rebuild that has not begun does not: its drive is what it was before. Returns false if it is over.
+    fn begin_no_rebuild(&mut self, at: usize, before: &Record) -> bool {
+        if !matches!(self.jobs.kind(at), Some(JobKind::Rebuild(_))) {
+            return false;
+        }
+        self.jobs.drop_job(at);
+        let was = &before.volumes[at];
+        let target = target(&self.record.volumes[at]);
+        self.record.volumes[at].sync = was.sync;
+        // Nobody tries by itself again what nobody can say.
+        self.marks[at].filling = Filling::GivenUp;
+        let Some(target) = target else { return true };
+        let at = usize::from(target.0);
+        let state = before.members.get(at).map(|member| member.state);
+        if state != Some(MemberState::Spare) || self.failed.has(target) {
+            return true;
+        }
+        self.record.members[at].state = MemberState::Spare;
+        for (volume, was) in self.record.volumes.iter_mut().zip(&before.volumes) {
+            let slots = volume.slots.iter_mut().zip(&was.slots);
+            slots
+                .filter(|(slot, _)| !slot.current && slot.member == Some(target))
+                .for_each(|(slot, was)| *slot = *was);
+        }
+        true
+    }
+
+    /// Refuses writes to a volume from now on; returns whether it took any before.
+    pub(super) fn stop_writes(&mut self, at: usize) -> bool {
+        if self.record.volumes[at].not_started || self.takes_no_writes(at) {
+            return false;
+        }
+        let marks = &mut self.marks[at];
+        marks.writes_stopped = true;
+        marks.mark = match marks.mark {
+            Mark::Unmarked => Mark::Unmarked,
+            Mark::Clean => Mark::Clean,
+            Mark::Dirtying(_) => {
+                // Nothing has been written, and others may still have something to record.
+                self.record.volumes[at].dirty = false;
+                Mark::Clean
+            }
+            // It stays so: what is on its way may be half done.
+            _ => Mark::Dirty,
+        };
+        self.jobs.set_aside(at);
+        self.event(Event::WritesStopped(VolumeId(at as u8)));
+        true
+    }
+}
+
+impl Jobs {
+    /// The metadata cannot express that the job has come so far: only further is worth another try.
+    fn checkpoint_refused(&mut self, at: usize, done_bytes: u64) {
+        if let Some(job) = &mut self.jobs[at] {
+            job.refused_bytes = done_bytes;
+        }
+    }
+
+    /// Ends a job where it is, until somebody orders it to go on.
+    fn halt(&mut self, at: usize) {
+        if let Some(job) = &mut self.jobs[at] {
+            job.halted = true;
+        }
+    }
+
+    /// Another one's turn, although this one is not done.
+    fn set_aside(&mut self, at: usize) {
+        if self.active == Some(at) {
+            self.active = None;
+            self.ending = false;
+        }
+    }
+
+    /// Forgets a job that has not begun.
+    fn drop_job(&mut self, at: usize) {
+        self.set_aside(at);
+        self.jobs[at] = None;
+    }
+}
+
+/// The drive that is being filled.
+fn target(volume: &VolumeRecord) -> Option<MemberId> {
+    match volume.sync?.kind {
+        SyncKind::Rebuild(slot) => volume.slots[usize::from(slot.0)].member,
+        SyncKind::Initial | SyncKind::Resync => None,
+    }
+}
+
+/// The same but for their numbers.
+fn is_same(one: &Record, other: &Record) -> bool {
+    one.members == other.members
+        && one.volumes == other.volumes
+        && one.bad_blocks == other.bad_blocks
+}
+
+/// Whether writes to a volume depend on what changes from one record to another. What can be done without is not in
+/// it any more.
+fn depends(before: &Record, now: &Record, at: usize) -> bool {
+    let (was, volume) = (&before.volumes[at], &now.volumes[at]);
+    let served = |slot: &SlotRecord| slot.member.filter(|_| slot.current);
+    let cleared = |bitmap: &Option<BitmapRecord>| bitmap.as_ref().map(|by| by.cleared_generation);
+    let of = |volume: &VolumeRecord| -> MemberSet {
+        let members = volume.slots.iter();
+        members.filter_map(|slot| slot.member).collect()
+    };
+    let failed = |record: &Record, member: MemberId| {
+        let known = record.members.get(usize::from(member.0));
+        known.is_some_and(|member| member.state == MemberState::Failed)
+    };
+    let concerns = |member: MemberId| failed(before, member) != failed(now, member);
+    was.dirty != volume.dirty
+        || was.sync != volume.sync
+        || was.then_resync != volume.then_resync
+        || cleared(&was.bitmap) != cleared(&volume.bitmap)
+        || was
+            .slots
+            .iter()
+            .map(served)
+            .ne(volume.slots.iter().map(served))
+        || before.bad_blocks != now.bad_blocks
+        || MemberSet(of(was).0 | of(volume).0).iter().any(concerns)
+}

@@ -1,0 +1,153 @@
+//! What the metadata cannot express, in every kind of update, with all that there is above and below the record:
+//! no acknowledged write is lost by it, nothing is tried for ever, and the array can be stopped and started.
+
+use engine::layout::Level;
+use engine::request::Operation;
+use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
+use sim::machine::refusals::Update;
+use sim::run::run;
+
+const MS: u64 = 1_000_000;
+const KIB: u64 = 1 << 10;
+const COMPONENT_BYTES: u64 = 4 << 20;
+
+fn ask(operation: Operation, offset_bytes: u64) -> Act {
+    Act::Ask(Ask {
+        connection: 1,
+        volume: 0,
+        operation,
+        fua: operation == Operation::Write,
+        offset_bytes,
+        length_bytes: 16 << 10,
+    })
+}
+
+fn write(at: u64) -> Act {
+    ask(Operation::Write, at * 16 * KIB)
+}
+
+fn shapes() -> Vec<VolumeShape> {
+    let shape = |level, logged, marked, born_in_sync| VolumeShape {
+        level,
+        chunk_bytes: 16 << 10,
+        component_bytes: COMPONENT_BYTES,
+        born_in_sync,
+        logged,
+        marked,
+    };
+    let mut shapes = Vec::new();
+    for level in [Level::Raid1, Level::Raid10, Level::Raid5] {
+        for born_in_sync in [true, false] {
+            shapes.push(shape(level, false, false, born_in_sync));
+            shapes.push(shape(level, false, true, born_in_sync));
+        }
+    }
+    shapes.push(shape(Level::Raid5, true, false, true));
+    shapes
+}
+
+/// Drives are lost and come back, a spare is filled and a drive replaced, blocks cannot be read and are written
+/// over; there are writes before, while and after that, all durable when they are acknowledged.
+fn history(shape: VolumeShape, shards: u8, update: Update, count: u8, ending: Outage) -> History {
+    let members = if shape.level == Level::Raid1 { 2 } else { 4 };
+    let topology = Topology {
+        shards,
+        // Work takes seconds, and leaves checkpoints.
+        rate_bytes_per_s: 256 << 10,
+        ..Topology::plain(members, vec![shape])
+    };
+    let bad = topology.extent(0).0 + COMPONENT_BYTES / 2;
+    let replaced_by = usize::from(members);
+    let replace = Order::Replace { volume: 0, slot: 1 };
+    let mut acts = vec![
+        (1, Act::Fault(Fault::Inexpressible(update, count))),
+        (2, write(0)),
+        (40, write(1)),
+        (100, write(2)),
+        (20_000, Act::Order(replace)),
+        (20_010, write(3)),
+        (
+            40_000,
+            Act::Fault(Fault::BadSectors(replaced_by, bad, 4096)),
+        ),
+        (40_010, Act::Fault(Fault::DropOut(0))),
+        (40_011, write(4)),
+        (40_013, write(0)),
+        (40_400, write(5)),
+        (41_000, Act::Order(Order::AddSpare)),
+        (41_010, write(6)),
+        (55_000, write(1)),
+        (56_000, ask(Operation::Read, 0)),
+        (60_000, write(32)),
+        (60_100, write(2)),
+        (70_000, Act::Fault(Fault::Outage(ending, Vec::new()))),
+        (90_000, ask(Operation::Read, 0)),
+    ];
+    if update == Update::SyncEnd {
+        acts.retain(|(at, _)| *at < 30_000 || *at >= 70_000);
+    }
+    let action = |((at_ms, act), number)| Action {
+        at_ns: at_ms * MS,
+        act,
+        number,
+    };
+    History {
+        seed: 1,
+        mode: Mode::Beyond,
+        topology,
+        actions: acts.into_iter().zip(1..).map(action).collect(),
+    }
+}
+
+/// How many records were refused.
+fn whole(update: Update, count: u8) -> u64 {
+    let mut refused = 0;
+    // Who is born in sync has no sync to end, and of the others that is all that differs.
+    let fits = |shape: &VolumeShape| shape.born_in_sync == (update != Update::SyncEnd);
+    for shape in shapes().into_iter().filter(fits) {
+        for (ending, shards) in [(Outage::Crash, 3), (Outage::PowerCut, 1), (Outage::Stop, 2)] {
+            let outcome = run(&history(shape, shards, update, count, ending), false);
+            let what = format!("{update:?} {count} {shape:?} {ending:?} {shards}");
+            assert_eq!(outcome.failure, None, "{what}");
+            refused += outcome.counts.inexpressible;
+        }
+    }
+    refused
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_by_what_cannot_be_expressed_once() {
+    for update in Update::ALL {
+        let refused = whole(update, 1);
+        assert!(refused > 0, "{update:?} has never been refused");
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_by_what_can_never_be_expressed() {
+    for update in Update::ALL {
+        let refused = whole(update, u8::MAX);
+        assert!(refused > 0, "{update:?} has never been refused");
+    }
+}
+
+/// What can be done without costs no client anything, whichever it is.
+#[test]
+fn service_goes_on_without_checkpoints_and_clean_marks() {
+    let calm = |update, shape| {
+        let mut history = history(shape, 2, update, u8::MAX, Outage::Stop);
+        // Without redundancy a block that cannot be read is an error.
+        let is_harmless =
+            |action: &Action| !matches!(action.act, Act::Fault(Fault::BadSectors(..)));
+        history.actions.retain(is_harmless);
+        run(&history, false)
+    };
+    for update in [Update::Clean, Update::Checkpoint, Update::RebuildBegin] {
+        for shape in shapes().into_iter().filter(|shape| shape.born_in_sync) {
+            let outcome = calm(update, shape);
+            assert_eq!(outcome.failure, None, "{update:?} {shape:?}");
+            assert_eq!(outcome.counts.request_errors, 0, "{update:?} {shape:?}");
+            assert!(outcome.counts.inexpressible > 0, "{update:?} {shape:?}");
+        }
+    }
+}
