@@ -3,6 +3,7 @@
 //!
 //! - `rules`: what a FUA write, a FLUSH and an update of the record must have done before they count, shown by
 //!   the file system's journal, each by itself;
+//! - `errors`: commands that the file system answers with an errno, which must never count as done;
 //! - `lives`: arrays that are used, degraded, rebuilt and cut off again and again; what was acknowledged is
 //!   compared after each cut, and the journal is judged by the same rules.
 //!
@@ -11,6 +12,8 @@
 
 mod common;
 
+#[path = "e2e_real_cuts/errors.rs"]
+mod errors;
 #[path = "e2e_real_cuts/judge.rs"]
 mod judge;
 #[path = "e2e_real_cuts/lives.rs"]
