@@ -312,6 +312,12 @@ impl Machine {
         }
     }
 
+    /// Whether it does.
+    #[must_use]
+    pub fn stands_still(&self) -> bool {
+        self.queue.now_ns() < self.stands_until_ns
+    }
+
     /// The process's clock.
     #[must_use]
     pub fn clock(&self) -> Nanos {

@@ -71,9 +71,12 @@ impl Run<'_> {
 
     fn may_lose(&self, bay: usize) -> bool {
         let member = self.member(bay);
-        self.allows(|state| {
-            member.is_none_or(|member| state.may_lose(member) && !self.is_leaving(member))
-        })
+        // What it orders or is told, it hears of when it goes on.
+        let goes_on = self.history.mode.is_beyond() || !self.machine.borrow().stands_still();
+        goes_on
+            && self.allows(|state| {
+                member.is_none_or(|member| state.may_lose(member) && !self.is_leaving(member))
+            })
     }
 
     /// A drive that has been replaced is needed until its job has ended: some shard may still read from it.
@@ -108,7 +111,9 @@ impl Run<'_> {
             // No redundancy is for that: it is only counted.
             Fault::Lie(..) => self.history.mode == Mode::Lying,
             // It is what makes the host well again.
-            Fault::Outage(outage, _) if self.wide.illness.is_some() => *outage != Outage::Stop,
+            Fault::Outage(outage, _) if self.wide.illness.is_some() => {
+                self.stopping.is_none() && *outage != Outage::Stop
+            }
             Fault::Outage(outage, _) => {
                 self.stopping.is_none()
                     && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))

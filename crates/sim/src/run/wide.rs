@@ -102,7 +102,14 @@ impl Run<'_> {
             }
             Fault::TurnsVolatile(bay) => self.turn_volatile(bay),
             Fault::Standstill(for_ns, kernel) => {
-                self.machine.borrow_mut().stand_still(for_ns, kernel);
+                let mut machine = self.machine.borrow_mut();
+                machine.stand_still(for_ns, kernel);
+                // The array hears of what has happened so much later.
+                let now_ns = machine.queue.now_ns();
+                let suspects = self.suspect_until_ns.iter_mut();
+                suspects
+                    .filter(|until| **until > now_ns)
+                    .for_each(|until| *until += for_ns);
             }
             Fault::ClockJumps(by_ns) => self.machine.borrow_mut().clock_ahead_ns += by_ns,
             Fault::HostErrors(target, errno) => {
