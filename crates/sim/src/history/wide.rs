@@ -104,9 +104,11 @@ pub fn insert(seed: u64, mode: Mode, topology: &Topology, mut acts: Vec<Action>)
             roll = roll.saturating_sub(odds);
             is_it
         });
-        // Those that come last are put first: each goes before what was there.
-        for act in drawing.acts(kind.unwrap_or(0)).into_iter().rev() {
+        let more = drawing.acts(kind.unwrap_or(0));
+        for (at, act) in (at..).zip(more) {
+            let pause_ns = drawing.pause_ns(&act);
             put(&mut acts, at, act);
+            acts[at..].iter_mut().for_each(|act| act.at_ns += pause_ns);
         }
     }
     if topology.sector == SectorSize::Bytes4096 {
@@ -151,6 +153,15 @@ impl Drawing<'_> {
 
     fn volume(&mut self) -> u8 {
         self.random.below(self.topology.volumes.len() as u64) as u8
+    }
+
+    /// Before an act: what was there before has begun, or has been answered, or is on record.
+    fn pause_ns(&mut self, act: &Act) -> u64 {
+        let pauses = match act {
+            Act::Fault(Fault::Outage(..)) => [0, 2 * MS, 250 * MS, 1000 * MS],
+            _ => [0, 0, 20_000, 2 * MS],
+        };
+        self.random.pick(&pauses)
     }
 
     fn errno(&mut self) -> i32 {
