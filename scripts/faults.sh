@@ -20,6 +20,11 @@ say "seeds $first..$((first + count)), each twice"
 # Drives that come back while the array serves.
 "$fullstripe" sim faults --mode returning --seeds "$first..$((first + count / 10 + 1))" --twice
 
+# More shapes of arrays, drives that differ, and faults of more kinds, within and beyond what is promised.
+for mode in wide wide-beyond; do
+    "$fullstripe" sim faults --mode $mode --seeds "$first..$((first + count / 4 + 1))" --twice
+done
+
 # Drives that lie: what comes of that is counted, and nothing else may go wrong.
 "$fullstripe" sim faults --mode lying --seeds "$first..$((first + count / 10 + 1))" --twice
 

@@ -67,6 +67,10 @@ bugs! {
     FlushRetried,
     /// What a member says that it does not offer counts as done.
     NotSupportedIsDone,
+    /// A volume discards although one of its drives cannot.
+    DiscardsApart,
+    /// A drive whose cache turns volatile is not flushed.
+    TurnedVolatileIgnored,
     /// Time in which the process stood still counts against the drives.
     StandstillCounted,
     /// A failure goes on record before others are heard, although all members may have the same.

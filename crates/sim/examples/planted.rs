@@ -1,10 +1,10 @@
 //! Plants bugs one after the other and runs histories of faults until one fails: the first lane of
 //! `scripts/planted.py`, which is what people run.
 //!
-//! usage: planted FROM TO all|first [BUG...]
+//! usage: planted [--wide] FROM TO all|first [BUG...]
 //!
 //! Runs the seeds from FROM to TO, TO not included, in histories that an array has to survive: all of
-//! them, or until the first that fails. A BUG named - is none, and without BUG all are planted, and before them
+//! them, or until the first that fails; with --wide those of [`Mode::Wide`]. A BUG named - is none, and without BUG all are planted, and before them
 //! none. Prints a line for each: its name, the seeds that failed, the seeds that were run, the first one that
 //! failed, and how.
 
@@ -25,7 +25,11 @@ const NONE: &str = "-";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [from, to, how, names @ ..] = &arguments[..] else {
+    let (mode, arguments) = match &arguments[..] {
+        [wide, others @ ..] if wide == "--wide" => (Mode::Wide, others),
+        others => (Mode::Survivable, others),
+    };
+    let [from, to, how, names @ ..] = arguments else {
         return usage();
     };
     let (Ok(from), Ok(to)) = (from.parse(), to.parse()) else {
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     for bug in bugs {
         plant(bug);
-        let (failed, run, first) = look(from..to, how == "first");
+        let (failed, run, first) = look(from..to, how == "first", mode);
         let name = bug.map_or(NONE, Bug::name);
         println!("{name}\t{failed}\t{run}\t{first}");
     }
@@ -60,18 +64,18 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: planted FROM TO all|first [BUG...]");
+    eprintln!("usage: planted [--wide] FROM TO all|first [BUG...]");
     ExitCode::from(2)
 }
 
 /// Seeds that failed, seeds that were run, and a word about the first that failed.
-fn look(seeds: std::ops::Range<u64>, until_first: bool) -> (usize, u64, String) {
+fn look(seeds: std::ops::Range<u64>, until_first: bool, mode: Mode) -> (usize, u64, String) {
     let (mut failed, mut run, mut first) = (0, 0, "-\t-".to_owned());
     let mut at = seeds.start;
     while at < seeds.end && !(until_first && failed > 0) {
         // A seed has the same level whatever others it is run with.
         let end = seeds.end.min((at / BATCH + 1) * BATCH);
-        let summary = batch(at..end);
+        let summary = batch(at..end, mode);
         if let Some(failure) = summary.failures.first().filter(|_| failed == 0) {
             first = format!("{}\t{}", failure.seed, failure.failure);
         }
@@ -82,12 +86,12 @@ fn look(seeds: std::ops::Range<u64>, until_first: bool) -> (usize, u64, String) 
     (failed, run, first.replace('\n', " "))
 }
 
-fn batch(seeds: std::ops::Range<u64>) -> Summary {
+fn batch(seeds: std::ops::Range<u64>, mode: Mode) -> Summary {
     let turn = seeds.start / BATCH % LEVELS.len() as u64;
     let campaign = Campaign {
         seeds,
         level: Some(LEVELS[turn as usize]),
-        mode: Some(Mode::Survivable),
+        mode: Some(mode),
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         twice: false,
     };

@@ -4,6 +4,7 @@
 //! | state of a volume | members that may be lost or unreadable besides | process crash, power cut |
 //! |---|---|---|
 //! | RAID 0 | 0 | yes |
+//! | RAID 0 beside a volume that survives something | as that one; its own requests may fail then | as that one |
 //! | RAID 1, RAID 10, in sync or a resync under way or due | all but one of each mirror | yes |
 //! | RAID 5, in sync | 1 | yes |
 //! | any, initial sync under way; RAID 5, resync under way | 0 | yes |
@@ -34,6 +35,8 @@ pub struct State<'a> {
     pub defective: &'a [bool],
     /// By volume: slots that are current in every record that a crash may leave, and for every shard.
     pub durable_slots: &'a [SlotSet],
+    /// By volume: it survives nothing, and nothing is asked of it but that it reads no wrong bytes.
+    pub lenient: &'a [bool],
     /// No update of the metadata is under way.
     pub is_durable: bool,
 }
@@ -50,6 +53,14 @@ fn has_redundancy(volume: &VolumeRecord) -> bool {
 }
 
 impl State<'_> {
+    /// Volumes that have to survive something, with their slots that are durably current.
+    fn judged(&self) -> impl Iterator<Item = (&VolumeRecord, &SlotSet)> {
+        let volumes = self.record.volumes.iter().zip(self.durable_slots);
+        let lenient = self.lenient.iter();
+        let volumes = volumes.zip(lenient);
+        volumes.filter_map(|(volume, &lenient)| (!lenient).then_some(volume))
+    }
+
     fn is_suspect(&self, member: MemberId) -> bool {
         self.suspect
             .get(member.0 as usize)
@@ -74,8 +85,7 @@ impl State<'_> {
     /// Whether a member may be lost, or become unreadable in part.
     #[must_use]
     pub fn may_lose(&self, member: MemberId) -> bool {
-        let volumes = self.record.volumes.iter().zip(self.durable_slots);
-        volumes.into_iter().all(|(volume, durable)| {
+        self.judged().all(|(volume, durable)| {
             let Some(slot) = volume.slot_of(member) else {
                 return true;
             };
@@ -100,8 +110,7 @@ impl State<'_> {
     /// Whether the process may end without warning.
     #[must_use]
     pub fn may_crash(&self) -> bool {
-        let volumes = self.record.volumes.iter().zip(self.durable_slots);
-        volumes.into_iter().all(|(volume, durable)| {
+        self.judged().all(|(volume, durable)| {
             let sure = SlotSet(self.sure_slots(volume, None).0 & durable.0);
             let whole = sure.count() == u32::from(volume.geometry.members);
             // A mark that is being taken back is still on the drives.
@@ -125,7 +134,7 @@ impl State<'_> {
             let is_parity = volume.geometry.level == Level::Raid5;
             is_unequal || (is_parity && (stays_dirty || interrupted))
         };
-        let volumes = &self.record.volumes;
-        self.is_durable && self.may_lose(member) && !volumes.iter().any(doubtful)
+        let mut volumes = self.judged().map(|(volume, _)| volume);
+        self.is_durable && self.may_lose(member) && !volumes.any(doubtful)
     }
 }

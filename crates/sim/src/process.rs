@@ -1,6 +1,5 @@
 //! The array's process: its shards, its memory, and how it starts from what lies on the drives.
 
-use crate::container::create::SECTOR;
 use crate::container::probe::{Probed, probe};
 use crate::machine::{Ending, Machine};
 use crate::world::SimWorld;
@@ -18,7 +17,7 @@ use engine::control::record::Record;
 use engine::limits::BAND_BYTES_MAX;
 use engine::policy::ErrorClass;
 use engine::shard::{Engine, Options, Setup, Shard};
-use engine::units::{Buffer, MemberId, Nanos, ShardId};
+use engine::units::{Buffer, MemberId, ShardId};
 use engine::world::Input;
 use metadata::imsm::build::NewDrive;
 use metadata::imsm::start::StartOptions;
@@ -59,6 +58,7 @@ pub struct Process {
     next_ticket: u64,
     /// The array as it was at the start.
     mpb: Mpb,
+    sector: SectorSize,
 }
 
 impl Process {
@@ -100,7 +100,8 @@ impl Process {
             machine.resyncs_by_bitmap += count("write-intent bitmap marks");
             machine.taken_back += count("comes back");
         }
-        let now = Nanos(machine.borrow().queue.now_ns());
+        let now = machine.borrow().clock();
+        let now_ns = machine.borrow().queue.now_ns();
         let claims = Claims::new();
         let shard = |number: u8| {
             let scratch = scratch_from + scratch_bytes * u64::from(number);
@@ -118,7 +119,7 @@ impl Process {
         };
         let shards = (0..with.shards).map(shard).collect();
         for number in 0..with.shards as usize {
-            machine.borrow_mut().wake(number, now.0);
+            machine.borrow_mut().wake(number, now_ns);
         }
         Ok(Process {
             machine: machine.clone(),
@@ -126,10 +127,11 @@ impl Process {
             payload_from,
             next_ticket: 1,
             mpb,
+            sector: with.sector,
         })
     }
 
-    /// As [`Process::start`]; with `needs_all` it is an error if a volume is not started.
+    /// As [`Process::start`]; it is an error if a volume is not started that is `needed`.
     ///
     /// # Errors
     /// The array must not be assembled, or something must not be started.
@@ -137,11 +139,11 @@ impl Process {
         machine: &Rc<RefCell<Machine>>,
         bays: &[usize],
         with: StartWith,
-        needs_all: bool,
+        needed: impl Fn(usize) -> bool,
     ) -> Result<Process> {
         let process = Process::start(machine, bays, with)?;
-        let mut volumes = process.record().volumes.iter();
-        if needs_all && let Some(at) = volumes.position(|volume| volume.not_started) {
+        let mut volumes = process.record().volumes.iter().enumerate();
+        if let Some((at, _)) = volumes.find(|(at, volume)| volume.not_started && needed(*at)) {
             process.end(Ending::Process);
             bail!("volume {at} is not started, although others are");
         }
@@ -162,7 +164,8 @@ impl Process {
         if busy {
             machine.wake(shard, now_ns + TURN_NS);
         } else if let Some(at) = next {
-            machine.wake(shard, at.0.max(now_ns + TURN_NS));
+            let at_ns = machine.virtual_ns(at);
+            machine.wake(shard, at_ns.max(now_ns + TURN_NS));
         }
     }
 
@@ -209,7 +212,7 @@ impl Process {
     /// A fresh drive joins, as a spare once the controller agrees.
     pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
         self.machine.borrow_mut().record_like_others(bay);
-        let probed = probe(&self.machine, bay, SECTOR)?;
+        let probed = probe(&self.machine, bay, self.sector)?;
         let (member, _) = self.join(&probed, None)?;
         Some(member)
     }
@@ -217,14 +220,14 @@ impl Process {
     /// A drive that holds something joins: as one that comes back if it lacks only what bitmaps mark, and otherwise, or
     /// `by_force`, as a spare. Returns its number, the ticket of the order, and whether it comes back.
     pub fn attach_again(&mut self, bay: usize, by_force: bool) -> Option<(MemberId, u64, bool)> {
-        let probed = (0..TRIES).find_map(|_| probe(&self.machine, bay, SECTOR))?;
+        let probed = (0..TRIES).find_map(|_| probe(&self.machine, bay, self.sector))?;
         let returns = returning(&probed, &self.mpb).filter(|_| !by_force);
         if returns.is_none() {
             let drive = NewDrive {
                 serial: probed.serial(),
                 total_sectors: probed.placement().total_sectors(),
             };
-            let spare = Mpb::spare(&drive, SECTOR).ok()?;
+            let spare = Mpb::spare(&drive, self.sector).ok()?;
             write_record(&spare, &[&probed]).ok()?;
         }
         let (member, ticket) = self.join(&probed, returns)?;
@@ -234,7 +237,7 @@ impl Process {
     fn join(&mut self, probed: &Probed, returns: Option<Returning>) -> Option<(MemberId, u64)> {
         let logged = {
             let machine = self.machine.borrow();
-            logged_volumes(machine.persister.as_ref()?.mpb(), SECTOR)
+            logged_volumes(machine.persister.as_ref()?.mpb(), self.sector)
         };
         // An old log must not be replayed once the drive serves.
         initialise_all(&logged, &[probed]).ok()?;

@@ -1,6 +1,6 @@
 //! Making a failing history small: parts of it are left out as long as it still fails in the same way.
 
-use crate::history::{Act, Action, Fault, History, Order};
+use crate::history::{Act, Action, Area, Fault, History, Order};
 use crate::run::{Failure, run};
 
 /// Runs that shrinking may take.
@@ -88,7 +88,14 @@ impl Shrinking {
 fn volume_of(action: &Action) -> u8 {
     match &action.act {
         Act::Ask(ask) => ask.volume,
-        Act::Order(Order::Scrub { volume, .. } | Order::Replace { volume, .. }) => *volume,
+        Act::Order(
+            Order::Scrub { volume, .. }
+            | Order::Replace { volume, .. }
+            | Order::Pause { volume, .. }
+            | Order::Cancel(volume)
+            | Order::Rebuild(volume),
+        )
+        | Act::Fault(Fault::BadArea(_, Area::Log(volume, _) | Area::Bitmap(volume))) => *volume,
         // Its place on the drive may lie in the second volume; it does no harm where there is none.
         Act::Fault(Fault::BadSectors(..)) => 0,
         Act::Fault(_) | Act::Order(_) => 0,

@@ -29,7 +29,7 @@ impl SimWorld {
 
 impl World for SimWorld {
     fn now(&mut self) -> Nanos {
-        Nanos(self.machine.borrow().queue.now_ns())
+        self.machine.borrow().clock()
     }
 
     fn reap(&mut self, inputs: &mut Vec<Input>) {

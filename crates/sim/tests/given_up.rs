@@ -4,6 +4,7 @@
 
 use engine::layout::Level;
 use engine::request::Operation;
+use sim::container::create::SECTOR;
 use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
 use sim::run::run;
 
@@ -23,6 +24,8 @@ fn topology() -> Topology {
         members: 2,
         volumes: vec![volume, volume],
         shards: 1,
+        sector: SECTOR,
+        abilities: Vec::new(),
         volatile: vec![true, true],
         left_over: false,
         spares: 0,

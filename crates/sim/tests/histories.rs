@@ -5,7 +5,8 @@
 
 use engine::layout::Level;
 use sim::campaign::{Campaign, Summary};
-use sim::history::Mode;
+use sim::history::draw::Wish;
+use sim::history::{Act, Fault, History, Mode};
 
 fn all_hold(seeds: std::ops::Range<u64>, level: Option<Level>, mode: Mode) -> Summary {
     let campaign = Campaign {
@@ -56,6 +57,76 @@ fn drives_that_come_back_while_the_array_serves_are_taken_for_what_they_are() {
 }
 
 #[test]
+fn wide_histories_hold() {
+    let summary = all_hold(0..200, None, Mode::Wide);
+    let counts = summary.counts;
+    assert!(counts.faults > 1000, "{counts:?}");
+    assert!(counts.request_errors > 100, "{counts:?}");
+    let beyond = all_hold(0..120, None, Mode::WideBeyond);
+    assert!(beyond.counts.request_errors > 100, "{:?}", beyond.counts);
+}
+
+#[test]
+fn wide_histories_have_every_shape_and_every_fault() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        for mode in [Mode::Wide, Mode::WideBeyond] {
+            let history = History::draw(seed, Wish { level: None, mode });
+            let topology = &history.topology;
+            for (volume, shape) in (0..).zip(&topology.volumes) {
+                seen.insert(format!("{:?} of {}", shape.level, topology.members));
+                if topology.is_beside_redundancy(volume) {
+                    seen.insert("beside".to_owned());
+                }
+            }
+            seen.insert(format!("{} shards", topology.shards));
+            seen.insert(format!("{:?}", topology.sector));
+            for action in &history.actions {
+                let text = format!("{:?}", action.act);
+                let kind: Vec<&str> = text.split(['(', ' ', ',']).take(2).collect();
+                seen.insert(kind.join(" "));
+                if let Act::Fault(Fault::Errors(_, target, errno, _)) = action.act {
+                    seen.insert(format!("{target:?}"));
+                    seen.insert(format!("errno {errno}"));
+                }
+            }
+        }
+    }
+    let wanted = [
+        "Raid10 of 6",
+        "Raid10 of 8",
+        "Raid5 of 6",
+        "Raid5 of 12",
+        "beside",
+        "8 shards",
+        "Bytes4096",
+        "Plain",
+        "Durable",
+        "Zeroes",
+        "Discards",
+        "Reads",
+        "Flushes",
+        "errno 28",
+        "errno 95",
+        "Fault Dies",
+        "Fault BadArea",
+        "Fault RefusesDiscards",
+        "Fault TurnsVolatile",
+        "Fault Standstill",
+        "Fault ClockJumps",
+        "Fault HostErrors",
+        "Order Pause",
+        "Order Cancel",
+        "Order Rebuild",
+    ];
+    for what in wanted {
+        assert!(seen.contains(what), "never drawn: {what}; {seen:?}");
+    }
+    let errnos = seen.iter().filter(|what| what.starts_with("errno")).count();
+    assert!(errnos > 60, "{errnos} errnos");
+}
+
+#[test]
 fn histories_beyond_the_budget_bring_errors_and_no_wrong_bytes() {
     let summary = all_hold(0..120, None, Mode::Beyond);
     assert!(summary.counts.request_errors > 100, "{:?}", summary.counts);
@@ -88,6 +159,8 @@ fn kept_seeds_hold() {
             Some("survivable") => Mode::Survivable,
             Some("beyond") => Mode::Beyond,
             Some("returning") => Mode::Returning,
+            Some("wide") => Mode::Wide,
+            Some("wide-beyond") => Mode::WideBeyond,
             _ => continue,
         };
         let seed = words.next().and_then(|word| word.parse().ok());

@@ -3,6 +3,7 @@
 
 use engine::layout::Level;
 use engine::request::Operation;
+use sim::container::create::SECTOR;
 use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
 use sim::run::{Counts, run};
 
@@ -24,6 +25,8 @@ fn topology(level: Level, members: u8) -> Topology {
         members,
         volumes: vec![volume],
         shards: 2,
+        sector: SECTOR,
+        abilities: Vec::new(),
         volatile: vec![true; usize::from(members)],
         left_over: true,
         spares: 0,

@@ -20,7 +20,7 @@ use metadata::imsm::{
     Level as ImsmLevel, Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName, WriteHolePolicy,
 };
 
-/// Sector size of all drives.
+/// Sector size of drives where nothing else is said.
 pub const SECTOR: SectorSize = SectorSize::Bytes512;
 
 /// The drive in bay `bay`, without metadata.
@@ -36,13 +36,16 @@ pub fn drive(seed: u64, topology: &Topology, bay: usize, left_over: bool) -> Dri
     let left_over = left_over.then(|| Stream::new(seed, "left over", index).draw());
     let size_bytes = topology.drive_bytes();
     let volatile = topology.volatile.get(bay).copied().unwrap_or(true);
-    Drive::new(
+    let mut drive = Drive::new(
         serial(bay),
         (size_bytes, Store::new(size_bytes, left_over)),
         volatile,
         Box::new(timing),
         Stream::new(seed, "drive", index),
-    )
+    );
+    drive.sector_bytes = topology.sector.bytes() as u64;
+    drive.abilities = topology.abilities_of(bay);
+    drive
 }
 
 /// What the drive in a bay says it is called: as mdadm calls loop devices, which have no serial numbers, so that it can
@@ -62,24 +65,27 @@ pub fn create(seed: u64, topology: &Topology) -> Result<(Vec<Drive>, Vec<Geometr
         .map(|bay| drive(seed, topology, bay, topology.left_over))
         .collect();
     let mpb = record(seed, topology)?;
-    let placement = Placement::new(topology.drive_bytes(), SECTOR)?;
+    let placement = Placement::new(topology.drive_bytes(), topology.sector)?;
     for (bay, drive) in drives.iter_mut().enumerate() {
         let image = if bay < topology.members as usize {
-            let shadow = metadata::imsm::shadow::encode(&mpb, None, SECTOR)?;
+            let shadow = metadata::imsm::shadow::encode(&mpb, None, topology.sector)?;
             drive.tamper(placement.shadow().offset_bytes, &shadow);
-            encode_image(&mpb, SECTOR)?
+            encode_image(&mpb, topology.sector)?
         } else {
-            encode_image(&Mpb::spare(&new_drive(topology, bay)?, SECTOR)?, SECTOR)?
+            encode_image(
+                &Mpb::spare(&new_drive(topology, bay)?, topology.sector)?,
+                topology.sector,
+            )?
         };
         drive.tamper(placement.image(image.len()).offset_bytes, &image);
         let migration = placement.migration_record_offset_bytes();
-        drive.tamper(migration, &[0; SECTOR_BYTES as usize]);
+        drive.tamper(migration, &vec![0; topology.sector.bytes()]);
         if bay < topology.members as usize {
             write_bitmaps(drive, topology, &mpb)?;
         }
     }
     let volumes = mpb.volumes.iter();
-    let shapes = volumes.map(|volume| geometry_of(volume, SECTOR.bytes() as u32));
+    let shapes = volumes.map(|volume| geometry_of(volume, topology.sector.bytes() as u32));
     Ok((drives, shapes.collect::<Result<_>>()?))
 }
 
@@ -87,7 +93,7 @@ pub fn create(seed: u64, topology: &Topology) -> Result<(Vec<Drive>, Vec<Geometr
 fn write_bitmaps(drive: &mut Drive, topology: &Topology, mpb: &Mpb) -> Result<()> {
     for at in 0..topology.volumes.len() {
         if topology.volumes[at].marked {
-            let bitmap = new_bitmap(mpb, at, SECTOR, Some(REGION_BYTES_MIN))?;
+            let bitmap = new_bitmap(mpb, at, topology.sector, Some(REGION_BYTES_MIN))?;
             drive.tamper(bitmap.volume.header_offset_bytes(), &bitmap.encode());
         }
     }
@@ -95,7 +101,7 @@ fn write_bitmaps(drive: &mut Drive, topology: &Topology, mpb: &Mpb) -> Result<()
 }
 
 fn new_drive(topology: &Topology, bay: usize) -> Result<NewDrive> {
-    let placement = Placement::new(topology.drive_bytes(), SECTOR)?;
+    let placement = Placement::new(topology.drive_bytes(), topology.sector)?;
     Ok(NewDrive {
         serial: Serial::from_drive(serial(bay).as_bytes()),
         total_sectors: placement.total_sectors(),

@@ -1,6 +1,7 @@
 //! A drive of the machine as the rules of assembly see it.
 
 use crate::drive::{Drive, Errno};
+use crate::history::Abilities;
 use crate::machine::Machine;
 use anyhow::anyhow;
 use assembly::member::{FoundShadow, Looked, Member, look};
@@ -20,6 +21,7 @@ pub struct Probed {
     name: String,
     size_bytes: u64,
     volatile_cache: bool,
+    abilities: Abilities,
     placement: Placement,
     sector: SectorSize,
     looked: Looked,
@@ -44,6 +46,7 @@ pub fn probe(machine: &Rc<RefCell<Machine>>, bay: usize, sector: SectorSize) -> 
         name: drive.serial.clone(),
         size_bytes: drive.size_bytes,
         volatile_cache: drive.volatile_cache,
+        abilities: drive.abilities,
         placement,
         sector,
         looked,
@@ -101,11 +104,11 @@ impl Member for Probed {
     }
 
     fn kind(&self) -> MemberKind {
-        MemberKind::Device
+        self.abilities.kind
     }
 
     fn discards(&self) -> bool {
-        true
+        self.abilities.discards
     }
 
     fn serial(&self) -> Serial {

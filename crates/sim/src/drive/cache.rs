@@ -75,15 +75,17 @@ impl Cache {
         }
     }
 
-    /// The power is gone: brings `store` to a state that the medium may have. Returns the first byte of every
+    /// The power is gone: brings `store` to a state that the medium may have; pieces of `grain_bytes` are whole. Returns the first byte of every
     /// sector that has become another one by that, and the number of the oldest write to it that is gone.
     pub fn lose(
         &mut self,
         store: &mut Store,
         survival: Survival,
+        grain_bytes: u64,
         random: &mut Stream,
     ) -> Vec<(u64, u64)> {
         let mut undone = Vec::new();
+        let mut lot = 0;
         for (page, before) in std::mem::take(&mut self.pages) {
             for sector in 0..PAGE_SECTORS {
                 let states: Vec<&Before> = before
@@ -94,7 +96,12 @@ impl Cache {
                 let kept = match survival {
                     Survival::All => count,
                     Survival::Nothing => 0,
-                    Survival::Some => random.below(count + 1),
+                    Survival::Some => {
+                        if (sector * SECTOR_BYTES).is_multiple_of(grain_bytes) {
+                            lot = random.below(count + 1);
+                        }
+                        lot.min(count)
+                    }
                 };
                 if let Some(state) = states.get(kept as usize) {
                     let range =
@@ -154,7 +161,12 @@ mod tests {
             // Sector 10 is written through.
             write(&mut store, &mut cache, 5120, 4, 512);
             cache.written_through(5120, 512);
-            cache.lose(&mut store, Survival::Some, &mut Stream::new(seed, "cut", 0));
+            cache.lose(
+                &mut store,
+                Survival::Some,
+                SECTOR_BYTES,
+                &mut Stream::new(seed, "cut", 0),
+            );
             let after = bytes(&store);
             assert!([1, 2].contains(&after[1]) && [1, 2, 3].contains(&after[2]));
             assert_eq!((after[0], after[10], after[11]), (1, 4, 1));
@@ -170,7 +182,12 @@ mod tests {
             let (mut store, mut cache) = (Store::new(8192, None), Cache::default());
             write(&mut store, &mut cache, 0, 2, 8192);
             write(&mut store, &mut cache, 0, 3, 8192);
-            cache.lose(&mut store, survival, &mut Stream::new(1, "cut", 0));
+            cache.lose(
+                &mut store,
+                survival,
+                SECTOR_BYTES,
+                &mut Stream::new(1, "cut", 0),
+            );
             assert_eq!(bytes(&store), [byte; 16]);
         }
     }

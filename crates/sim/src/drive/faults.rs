@@ -15,15 +15,29 @@ pub enum Target {
     Writes,
     /// Flushes.
     Flushes,
+    /// Writes without FUA.
+    Plain,
+    /// Writes with FUA: the record, logs and bitmaps among them.
+    Durable,
+    /// Zeroes.
+    Zeroes,
+    /// Discards.
+    Discards,
 }
 
 impl Target {
     fn matches(self, kind: StepKind) -> bool {
-        match kind {
-            StepKind::Read => self == Target::Reads,
-            StepKind::Flush => self == Target::Flushes,
-            _ => self == Target::Writes,
-        }
+        let own = match kind {
+            StepKind::Read => Target::Reads,
+            StepKind::Flush => Target::Flushes,
+            StepKind::Write { fua: false } => Target::Plain,
+            StepKind::Write { fua: true } => Target::Durable,
+            StepKind::Zero { .. } => Target::Zeroes,
+            StepKind::Discard => Target::Discards,
+            _ => Target::Writes,
+        };
+        let writes = !matches!(own, Target::Reads | Target::Flushes);
+        self == own || (self == Target::Writes && writes)
     }
 }
 
@@ -56,6 +70,15 @@ pub struct Faults {
     slow: (u64, u64),
     /// The drive does not answer at all: it is out of the machine.
     pub gone: bool,
+    /// What every command is told while it is gone, if not [`GONE`].
+    pub gone_errno: Option<i32>,
+    /// Whatever can be lost by a command that fails is lost: zeroes and discards are done in part, and any errno of a
+    /// flush, or of a write with FUA, may be that of a lost write-back.
+    pub is_strict: bool,
+    /// Some of what cannot be read is metadata.
+    pub has_bad_metadata: bool,
+    /// The drive discards no more, though it said that it can.
+    pub refuses_discards: bool,
     /// What a failed flush was to make durable is dropped.
     pub drops: bool,
     /// A flush has failed: what it was to make durable is lost if another one is asked for.
@@ -94,6 +117,12 @@ impl Faults {
         !self.bad.is_empty()
     }
 
+    /// The drive is back.
+    pub fn come_back(&mut self) {
+        self.gone = false;
+        self.gone_errno = None;
+    }
+
     /// Whether a fault still waits for its command.
     #[must_use]
     pub fn is_armed(&self) -> bool {
@@ -125,6 +154,11 @@ impl Faults {
         }
     }
 
+    /// No command fails any more for what was armed.
+    pub fn disarm(&mut self) {
+        self.armed.clear();
+    }
+
     /// Nothing more goes wrong by itself; what is unreadable stays so, and who is out stays out.
     pub fn calm(&mut self) {
         self.armed.clear();
@@ -143,7 +177,7 @@ impl Faults {
         length_bytes: u64,
     ) -> Result<(), i32> {
         if self.gone {
-            return Err(GONE);
+            return Err(self.gone_errno.unwrap_or(GONE));
         }
         let waits = |armed: &&mut Armed| armed.target.matches(kind);
         if let Some(armed) = self.armed.iter_mut().find(waits) {

@@ -9,6 +9,7 @@ pub mod store;
 pub mod timing;
 
 use crate::cuts::tape::{Clock, Tape};
+use crate::history::Abilities;
 use crate::random::Stream;
 use cache::{Cache, Survival};
 use engine::plan::StepKind;
@@ -26,6 +27,10 @@ pub struct Drive {
     pub size_bytes: u64,
     /// Acknowledged writes may be lost with the power until they are flushed.
     pub volatile_cache: bool,
+    /// Logical sectors: commands are made of whole ones, and the power tears none.
+    pub sector_bytes: u64,
+    /// What it can do.
+    pub abilities: Abilities,
     /// What goes wrong.
     pub faults: Faults,
     /// What the drive says it has done, and has not.
@@ -60,6 +65,8 @@ impl Drive {
             serial,
             size_bytes,
             volatile_cache,
+            sector_bytes: SECTOR_BYTES,
+            abilities: Abilities::default(),
             faults: Faults::default(),
             lies: Lies::default(),
             timing,
@@ -103,12 +110,13 @@ impl Drive {
             "a command past the end of drive {}",
             self.serial
         );
+        assert!(
+            (offset_bytes | length_bytes).is_multiple_of(self.sector_bytes),
+            "a command for parts of sectors of drive {}",
+            self.serial
+        );
         if let Err(errno) = self.faults.verdict(kind, offset_bytes, length_bytes) {
-            if matches!(kind, StepKind::Write { .. }) && !self.faults.gone {
-                self.write_partly(offset_bytes, bytes);
-            }
-            self.faults.flush_failed |=
-                self.faults.drops && kind == StepKind::Flush && errno != AGAIN;
+            self.fail(kind, (offset_bytes, length_bytes), bytes, errno);
             return Err(errno);
         }
         let range = offset_bytes..offset_bytes + length_bytes;
@@ -124,8 +132,13 @@ impl Drive {
                 self.write(offset_bytes, &zeros, false);
             }
             StepKind::Flush if position == DROPPED => {
-                self.cache
-                    .lose(&mut self.store, Survival::Nothing, &mut self.random);
+                let grain_bytes = self.sector_bytes;
+                self.cache.lose(
+                    &mut self.store,
+                    Survival::Nothing,
+                    grain_bytes,
+                    &mut self.random,
+                );
             }
             StepKind::Flush => {
                 self.cache.flushed(position);
@@ -137,6 +150,28 @@ impl Drive {
             StepKind::Log { .. } | StepKind::Xor { .. } | StepKind::Compare => {}
         }
         Ok(())
+    }
+
+    /// What a command leaves that fails.
+    fn fail(&mut self, kind: StepKind, range: (u64, u64), bytes: &[u8], errno: Errno) {
+        if self.faults.gone {
+            return;
+        }
+        let strict = self.faults.is_strict;
+        let is_durable = match kind {
+            StepKind::Write { fua } => {
+                self.write_partly(range.0, bytes);
+                // Where a drive has no FUA of its own that is a write and a flush.
+                strict && fua && self.volatile_cache
+            }
+            StepKind::Zero { .. } | StepKind::Discard if strict => {
+                self.write_partly(range.0, &vec![0; range.1 as usize]);
+                false
+            }
+            StepKind::Flush => strict || errno != AGAIN,
+            _ => false,
+        };
+        self.faults.flush_failed |= self.faults.drops && is_durable;
     }
 
     /// What is done in place of a command.
@@ -190,9 +225,9 @@ impl Drive {
     /// Any sectors of a write that did not end well.
     pub fn write_partly(&mut self, offset_bytes: u64, bytes: &[u8]) {
         let how = self.random.below(4);
-        for (at, sector) in bytes.chunks(SECTOR_BYTES as usize).enumerate() {
+        for (at, sector) in bytes.chunks(self.sector_bytes as usize).enumerate() {
             if how == 0 || (how > 1 && self.random.chance(1, 2)) {
-                self.write(offset_bytes + at as u64 * SECTOR_BYTES, sector, false);
+                self.write(offset_bytes + at as u64 * self.sector_bytes, sector, false);
             }
         }
     }
@@ -205,7 +240,12 @@ impl Drive {
             Survival::Some,
             Survival::Some,
         ]);
-        let undone = self.cache.lose(&mut self.store, survival, &mut self.random);
+        let undone = self.cache.lose(
+            &mut self.store,
+            survival,
+            self.sector_bytes,
+            &mut self.random,
+        );
         self.lies.power_lost(&undone);
     }
 

@@ -3,8 +3,9 @@
 
 use super::{
     Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
-    refusals, returns, scenes,
+    refusals, returns, scenes, wide,
 };
+use crate::container::create::SECTOR;
 use crate::drive::faults::Target;
 use crate::random::Stream;
 use engine::layout::Level;
@@ -29,6 +30,9 @@ impl History {
     #[must_use]
     pub fn draw(seed: u64, wish: Wish) -> History {
         let mut topology = topology(&mut Stream::new(seed, "topology", 0), wish.level);
+        if wish.mode.is_wide() {
+            wide::shape(seed, &mut topology);
+        }
         let mut policies = Stream::new(seed, "write hole", 0);
         for volume in &mut topology.volumes {
             volume.logged = volume.level == Level::Raid5 && policies.chance(2, 3);
@@ -36,7 +40,8 @@ impl History {
         let mut bitmaps = Stream::new(seed, "bitmap", 0);
         topology.clear_regions_every_ns = bitmaps.pick(&[MS, 300 * MS, 5000 * MS]);
         for volume in &mut topology.volumes {
-            let can_have_one = volume.level != Level::Raid0 && !volume.logged;
+            let can_have_one =
+                volume.level != Level::Raid0 && !volume.logged && topology.sector == SECTOR;
             volume.marked = can_have_one && bitmaps.chance(1, 2);
         }
         let mut lags = Stream::new(seed, "lag", 0);
@@ -59,8 +64,11 @@ impl History {
         if wish.mode == Mode::Returning {
             actions = returns::insert(seed, &topology, actions);
         }
-        if wish.mode == Mode::Beyond {
+        if wish.mode.is_beyond() {
             actions = refusals::insert(seed, actions);
+        }
+        if wish.mode.is_wide() {
+            actions = wide::insert(seed, wish.mode, &topology, actions);
         }
         History {
             seed,
@@ -102,9 +110,11 @@ fn topology(random: &mut Stream, level: Option<Level>) -> Topology {
         members,
         volumes,
         shards: random.between(1, 3) as u8,
+        sector: SECTOR,
         volatile: (0..members)
             .map(|_| all_volatile || random.chance(1, 3))
             .collect(),
+        abilities: Vec::new(),
         left_over,
         spares: u8::from(random.chance(1, 2)),
         deadline_ns: random.pick(&[300 * MS, 1000 * MS]),

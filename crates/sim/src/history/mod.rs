@@ -7,12 +7,16 @@ mod lies;
 mod refusals;
 mod returns;
 mod scenes;
+mod wide;
 
+use crate::container::create::SECTOR;
 use crate::drive::faults::Target;
 use crate::drive::lies::Untruth;
 use crate::machine::refusals::Update;
 use engine::layout::Level;
+use engine::policy::MemberKind;
 use engine::request::Operation;
+use metadata::imsm::SectorSize;
 use std::ops::Range;
 
 /// What the faults of a history may do.
@@ -29,6 +33,43 @@ pub enum Mode {
     Lying,
     /// As [`Mode::Survivable`], and drives that were lost come back while the array serves.
     Returning,
+    /// As [`Mode::Survivable`], with arrays of more shapes, drives that differ in what they can do, and faults of more
+    /// kinds.
+    Wide,
+    /// As [`Mode::Beyond`], with the arrays, drives and faults of [`Mode::Wide`].
+    WideBeyond,
+}
+
+impl Mode {
+    /// Errors are allowed, and wrong bytes are not.
+    #[must_use]
+    pub fn is_beyond(self) -> bool {
+        matches!(self, Mode::Beyond | Mode::WideBeyond)
+    }
+
+    /// Arrays have more shapes and faults more kinds.
+    #[must_use]
+    pub fn is_wide(self) -> bool {
+        matches!(self, Mode::Wide | Mode::WideBeyond)
+    }
+}
+
+/// What a drive can do, and what it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Abilities {
+    /// It can discard.
+    pub discards: bool,
+    /// It is a file, or a device.
+    pub kind: MemberKind,
+}
+
+impl Default for Abilities {
+    fn default() -> Abilities {
+        Abilities {
+            discards: true,
+            kind: MemberKind::Device,
+        }
+    }
 }
 
 /// One volume of the array.
@@ -57,8 +98,12 @@ pub struct Topology {
     pub volumes: Vec<VolumeShape>,
     /// Shards of the process.
     pub shards: u8,
+    /// Logical sectors of all drives.
+    pub sector: SectorSize,
     /// By member: whether it has a volatile cache.
     pub volatile: Vec<bool>,
+    /// By bay, in turn: what drives can do. Where nothing is said, all that there is.
+    pub abilities: Vec<Abilities>,
     /// The drives hold what an earlier owner left.
     pub left_over: bool,
     /// Spares at the beginning.
@@ -148,6 +193,19 @@ pub struct Strike {
     pub answered: bool,
 }
 
+/// What lies on a member beside data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// The record.
+    Record,
+    /// Its shadow.
+    Shadow,
+    /// The write-hole log of a volume, so many bytes into it.
+    Log(u8, u64),
+    /// The bitmap of a volume.
+    Bitmap(u8),
+}
+
 /// Something that goes wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -163,12 +221,51 @@ pub enum Fault {
     DropOut(usize),
     /// The metadata cannot express the next records that change a certain thing, so many of them.
     Inexpressible(Update, u8),
+    /// A drive loses what is in its cache and answers this errno to everything, until it is plugged in again.
+    Dies(usize, i32),
+    /// A part of the metadata on a drive cannot be read.
+    BadArea(usize, Area),
+    /// A drive discards no more.
+    RefusesDiscards(usize),
+    /// A drive's cache does not outlast the loss of power any more; the array is told first.
+    TurnsVolatile(usize),
+    /// The process stands still for so long, and with it the kernel's threads that answer for drives, or not.
+    Standstill(u64, bool),
+    /// The clock jumps.
+    ClockJumps(i64),
+    /// All members answer the next command of a kind with the same errno: the host is ill.
+    HostErrors(Target, i32),
     /// A drive lies about the next flush, or about the next write within these bytes of it.
     Lie(usize, Untruth, Range<u64>),
     /// The process ends and is started again; in between somebody meddles with the drives.
     Outage(Outage, Vec<Meddling>),
     /// As [`Fault::Outage`], at the moment of a command to come. If none comes, it is never.
     OutageAt(Strike, Outage, Vec<Meddling>),
+}
+
+impl Fault {
+    /// The drive that may be failed for it.
+    #[must_use]
+    pub fn bay(&self) -> Option<usize> {
+        match *self {
+            Fault::Errors(bay, ..)
+            | Fault::BadSectors(bay, ..)
+            | Fault::BadArea(bay, _)
+            | Fault::Hang(bay, _)
+            | Fault::Slow(bay, ..)
+            | Fault::Dies(bay, _)
+            | Fault::DropOut(bay)
+            | Fault::Lie(bay, ..) => Some(bay),
+            Fault::RefusesDiscards(_)
+            | Fault::TurnsVolatile(_)
+            | Fault::Standstill(..)
+            | Fault::ClockJumps(_)
+            | Fault::HostErrors(..)
+            | Fault::Inexpressible(..)
+            | Fault::Outage(..)
+            | Fault::OutageAt(..) => None,
+        }
+    }
 }
 
 /// What an operator orders.
@@ -196,6 +293,17 @@ pub enum Order {
     BringBack(usize),
     /// Limit background work.
     Rate(u64),
+    /// Let the background work of a volume wait, or go on.
+    Pause {
+        /// The volume.
+        volume: u8,
+        /// Wait.
+        paused: bool,
+    },
+    /// End the background work of a volume, if it may be ended.
+    Cancel(u8),
+    /// Fill the empty slot of a volume.
+    Rebuild(u8),
 }
 
 /// A client's request.
@@ -259,7 +367,9 @@ impl Topology {
             members,
             volumes,
             shards: 1,
+            sector: SECTOR,
             volatile: vec![true; usize::from(members)],
+            abilities: Vec::new(),
             left_over: false,
             spares: 0,
             deadline_ns: 1_000 * MS,
@@ -270,6 +380,20 @@ impl Topology {
             spread_ns: 5_000,
             lag_ns: 0,
         }
+    }
+
+    /// What the drive in a bay can do.
+    #[must_use]
+    pub fn abilities_of(&self, bay: usize) -> Abilities {
+        let turns = self.abilities.len().max(1);
+        self.abilities.get(bay % turns).copied().unwrap_or_default()
+    }
+
+    /// Whether a volume survives nothing, beside one that does.
+    #[must_use]
+    pub fn is_beside_redundancy(&self, volume: u8) -> bool {
+        let has_none = |volume: &VolumeShape| volume.level == Level::Raid0;
+        has_none(&self.volumes[usize::from(volume)]) && !self.volumes.iter().all(has_none)
     }
 
     /// Members that hold data of a volume.

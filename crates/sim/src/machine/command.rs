@@ -4,9 +4,9 @@
 mod pending;
 
 use super::{Ending, Happening, Machine, Note};
-use crate::drive::faults::MEDIA;
 use crate::drive::timing::Place;
 use crate::history::Errand;
+use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::plan::StepKind;
 use engine::policy::MemberError;
@@ -254,6 +254,16 @@ impl Machine {
             };
             return self.queue.at(until_ns + after_ns, answer);
         }
+        if now_ns < self.kernel_stands_until_ns {
+            let at_ns = self.kernel_stands_until_ns + self.turns.below(1_000_000);
+            let life = self.life;
+            self.commands[index] = Some(command);
+            let answer = Happening::Answer {
+                life,
+                command: index,
+            };
+            return self.queue.at(at_ns, answer);
+        }
         let result = if command.cancelled {
             Err(CANCELLED)
         } else {
@@ -284,7 +294,22 @@ impl Machine {
         self.tell(command.shard, input);
     }
 
+    /// A drive that discards no more gets zeros written, and the controller hears of it. One that never could must not
+    /// be asked.
+    fn look_at_discard(&mut self, bay: usize, command: &Command) {
+        let drive = &self.drives[bay];
+        if !drive.abilities.discards {
+            let text = format!("drive {bay} cannot discard, and is asked to");
+            self.problems.push(text);
+        } else if drive.faults.refuses_discards {
+            self.post(command.shard, 0, Message::DiscardRefused(command.member));
+        }
+    }
+
     fn carry_out(&mut self, bay: usize, command: &Command) -> Result<(), i32> {
+        if command.kind == StepKind::Discard {
+            self.look_at_discard(bay, command);
+        }
         let drive = &mut self.drives[bay];
         let range = (command.offset_bytes, command.length_bytes);
         let mut bytes = std::mem::take(&mut self.buffer);
@@ -301,7 +326,7 @@ impl Machine {
         }
         let result = drive.carry_out(command.kind, range, &mut bytes, command.cache_position);
         if let (Payload::Memory(memory), StepKind::Read) = (&command.payload, command.kind) {
-            if result == Err(MEDIA) {
+            if result.is_err() {
                 // What a failed read leaves in memory is anybody's guess.
                 bytes.fill(0xEB);
             }

@@ -15,7 +15,7 @@ use command::{Command, Part};
 use engine::control::message::Message;
 use engine::event::Event;
 use engine::request::Completion;
-use engine::units::{Buffer, MemberId};
+use engine::units::{Buffer, MemberId, Nanos};
 use engine::world::Input;
 use refusals::Refusals;
 use std::collections::VecDeque;
@@ -142,6 +142,12 @@ pub struct Machine {
     pub start_left: Option<u32>,
     /// Longest additional time of messages to the last shard.
     pub lag_ns: u64,
+    /// By how much the process's clock is ahead of virtual time.
+    pub clock_ahead_ns: i64,
+    /// No shard takes a turn before this.
+    stands_until_ns: u64,
+    /// No drive answers before this.
+    kernel_stands_until_ns: u64,
     memory: Vec<u8>,
     commands: Vec<Option<Command>>,
     free: Vec<usize>,
@@ -180,6 +186,9 @@ impl Machine {
             tripwire: None,
             start_left: None,
             lag_ns: 0,
+            clock_ahead_ns: 0,
+            stands_until_ns: 0,
+            kernel_stands_until_ns: 0,
             memory: Vec::new(),
             commands: Vec::new(),
             free: Vec::new(),
@@ -290,11 +299,48 @@ impl Machine {
     /// Whether a turn that has come up is the one planned.
     pub fn takes_turn(&mut self, life: u32, shard: usize) -> bool {
         let now_ns = self.queue.now_ns();
+        if life == self.life && now_ns < self.stands_until_ns {
+            let at_ns = self.stands_until_ns;
+            self.desks[shard].turn_at_ns = Some(at_ns);
+            self.queue.at(at_ns, Happening::Turn { life, shard });
+            return false;
+        }
         life == self.life
             && self.desks[shard]
                 .turn_at_ns
                 .take_if(|at| *at == now_ns)
                 .is_some()
+    }
+
+    /// The process stands still, and with it, if `kernel`, who answers for drives.
+    pub fn stand_still(&mut self, for_ns: u64, kernel: bool) {
+        let until_ns = self.queue.now_ns() + for_ns;
+        self.stands_until_ns = self.stands_until_ns.max(until_ns);
+        if kernel {
+            self.kernel_stands_until_ns = self.kernel_stands_until_ns.max(until_ns);
+        }
+    }
+
+    /// Whether it does.
+    #[must_use]
+    pub fn stands_still(&self) -> bool {
+        self.queue.now_ns() < self.stands_until_ns
+    }
+
+    /// The process's clock.
+    #[must_use]
+    pub fn clock(&self) -> Nanos {
+        Nanos(
+            self.queue
+                .now_ns()
+                .saturating_add_signed(self.clock_ahead_ns),
+        )
+    }
+
+    /// The virtual time at which the process's clock will say this.
+    #[must_use]
+    pub fn virtual_ns(&self, clock: Nanos) -> u64 {
+        clock.0.saturating_add_signed(-self.clock_ahead_ns)
     }
 
     /// Moves a shard's inputs to `inputs`, at most `most`.

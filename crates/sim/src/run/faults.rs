@@ -2,7 +2,7 @@
 
 use super::{Failure, Run};
 use crate::budget::State;
-use crate::container::create::{SECTOR, drive};
+use crate::container::create::drive;
 use crate::drive::store::Store;
 use crate::history::{Fault, Meddling, Mode, Order, Outage};
 use crate::machine::{Ending, Note};
@@ -18,9 +18,12 @@ const GRACE_NS: u64 = 1_500_000_000;
 
 impl Run<'_> {
     /// Whether the budget allows what `wanted` asks of the state.
-    fn allows(&self, wanted: impl Fn(&State<'_>) -> bool) -> bool {
-        if self.history.mode == Mode::Beyond {
+    pub(super) fn allows(&self, wanted: impl Fn(&State<'_>) -> bool) -> bool {
+        if self.history.mode.is_beyond() {
             return true;
+        }
+        if self.wide.illness.is_some() {
+            return false;
         }
         let Some(process) = &self.process else {
             return false;
@@ -42,11 +45,13 @@ impl Run<'_> {
         };
         let suspect: Vec<bool> = machine.bays.iter().map(suspect).collect();
         let defective: Vec<bool> = machine.bays.iter().map(defective).collect();
+        let lenient = self.lenient_volumes();
         wanted(&State {
             record: process.record(),
             suspect: &suspect,
             defective: &defective,
             durable_slots: &self.durable_slots,
+            lenient: &lenient,
             is_durable: process.controller().is_durable(),
         })
     }
@@ -66,9 +71,12 @@ impl Run<'_> {
 
     fn may_lose(&self, bay: usize) -> bool {
         let member = self.member(bay);
-        self.allows(|state| {
-            member.is_none_or(|member| state.may_lose(member) && !self.is_leaving(member))
-        })
+        // What it orders or is told, it hears of when it goes on.
+        let goes_on = self.history.mode.is_beyond() || !self.machine.borrow().stands_still();
+        goes_on
+            && self.allows(|state| {
+                member.is_none_or(|member| state.may_lose(member) && !self.is_leaving(member))
+            })
     }
 
     /// A drive that has been replaced is needed until its job has ended: some shard may still read from it.
@@ -90,13 +98,24 @@ impl Run<'_> {
             | Fault::BadSectors(bay, ..)
             | Fault::Hang(bay, _)
             | Fault::Slow(bay, ..)
+            | Fault::BadArea(bay, _)
+            | Fault::Dies(bay, _)
             | Fault::DropOut(bay) => self.may_lose(*bay),
+            Fault::RefusesDiscards(_)
+            | Fault::TurnsVolatile(_)
+            | Fault::Standstill(..)
+            | Fault::ClockJumps(_) => true,
+            Fault::HostErrors(..) => self.history.mode.is_beyond() || self.may_host_be_ill(),
             // Whether it may be is asked when it comes to it.
             Fault::OutageAt(..) => true,
             // No redundancy is for that: it is only counted.
             Fault::Lie(..) => self.history.mode == Mode::Lying,
             // Writes may end with errors then.
-            Fault::Inexpressible(..) => self.history.mode == Mode::Beyond,
+            Fault::Inexpressible(..) => self.history.mode.is_beyond(),
+            // It is what makes the host well again.
+            Fault::Outage(outage, _) if self.wide.illness.is_some() => {
+                self.stopping.is_none() && *outage != Outage::Stop
+            }
             Fault::Outage(outage, _) => {
                 self.stopping.is_none()
                     && (*outage == Outage::Stop || self.allows(|state| state.may_crash()))
@@ -150,6 +169,10 @@ impl Run<'_> {
     }
 
     fn damage(&mut self, fault: &Fault) {
+        if let Some(bay) = fault.bay() {
+            self.touch(bay);
+        }
+        let is_done = self.damage_widely(fault);
         let mut machine = self.machine.borrow_mut();
         let now_ns = machine.queue.now_ns();
         let (bay, until_ns) = match *fault {
@@ -179,7 +202,12 @@ impl Run<'_> {
                 return lies.plan(untruth, within.clone());
             }
             Fault::Inexpressible(update, count) => return machine.refusals.order(update, count),
+            Fault::BadArea(bay, _) | Fault::Dies(bay, _) => (bay, now_ns),
             Fault::Outage(..) | Fault::OutageAt(..) => return,
+            _ => {
+                assert!(is_done, "a fault that nobody knows: {fault:?}");
+                return;
+            }
         };
         let until = &mut self.suspect_until_ns[bay];
         *until = (*until).max(until_ns + GRACE_NS);
@@ -252,16 +280,19 @@ impl Run<'_> {
     pub(super) fn meddle(&mut self, what: Meddling) {
         let topology = &self.history.topology;
         self.accepts_loss |= what.bay().is_some();
+        if let Some(bay) = what.bay() {
+            self.touch(bay);
+        }
         let mut machine = self.machine.borrow_mut();
         let size_bytes = topology.drive_bytes();
-        let Ok(placement) = Placement::new(size_bytes, SECTOR) else {
+        let Ok(placement) = Placement::new(size_bytes, topology.sector) else {
             return;
         };
         match what {
             Meddling::Return => machine
                 .drives
                 .iter_mut()
-                .for_each(|drive| drive.faults.gone = false),
+                .for_each(|drive| drive.faults.come_back()),
             Meddling::Blank(bay) => {
                 machine.drives[bay].replace_content(Store::new(size_bytes, None));
                 self.meddled[bay] = true;
@@ -295,7 +326,8 @@ impl Run<'_> {
     pub(super) fn fresh_drive(&mut self) -> usize {
         let mut machine = self.machine.borrow_mut();
         let bay = machine.drives.len();
-        let fresh = drive(self.history.seed, &self.history.topology, bay, true);
+        let mut fresh = drive(self.history.seed, &self.history.topology, bay, true);
+        fresh.faults.is_strict = self.history.mode.is_wide();
         machine.drives.push(fresh);
         self.suspect_until_ns.push(0);
         self.meddled.push(false);
@@ -303,7 +335,7 @@ impl Run<'_> {
     }
 
     pub(super) fn order(&mut self, order: &Order) {
-        if self.process.is_none() || self.stopping.is_some() {
+        if self.process.is_none() || self.stopping.is_some() || self.wide.illness.is_some() {
             return;
         }
         let note = format!("{order:?}");
@@ -311,6 +343,7 @@ impl Run<'_> {
             Order::Fail(bay) => {
                 let member = self.member(bay).filter(|_| self.may_lose(bay));
                 if member.is_some() {
+                    self.touch(bay);
                     // The order is on its way; until it has been carried out the record knows nothing of it.
                     let until = &mut self.suspect_until_ns[bay];
                     *until = (*until).max(self.machine.borrow().queue.now_ns() + GRACE_NS);
@@ -322,6 +355,12 @@ impl Run<'_> {
                 repair,
             }),
             Order::Rate(rate) => Some(Command::Rate(rate)),
+            Order::Pause { volume, paused } => Some(Command::Pause {
+                volume: VolumeId(volume),
+                paused,
+            }),
+            Order::Cancel(volume) => Some(Command::CancelJob(VolumeId(volume))),
+            Order::Rebuild(volume) => Some(Command::Rebuild(VolumeId(volume))),
             Order::AddSpare => {
                 self.add_spare();
                 None

@@ -18,6 +18,7 @@ const LOOK_EVERY_NS: u64 = 20_000_000;
 
 impl Run<'_> {
     pub(super) fn heal(&mut self) -> Result<(), Failure> {
+        self.recover_host()?;
         self.outlast_hangs()?;
         let mut machine = self.machine.borrow_mut();
         machine.tripwire = None;
@@ -27,7 +28,7 @@ impl Run<'_> {
         });
         drop(machine);
         self.watch();
-        if self.history.mode == Mode::Beyond {
+        if self.history.mode.is_beyond() {
             return self.last_look();
         }
         self.become_whole()?;
@@ -96,6 +97,13 @@ impl Run<'_> {
 
     fn become_whole(&mut self) -> Result<(), Failure> {
         self.order_now(Command::Rate(0));
+        let orders_pauses = self.history.mode.is_wide();
+        for at in (0..self.shapes.len()).filter(|_| orders_pauses) {
+            self.order_now(Command::Pause {
+                volume: volume_id(at),
+                paused: false,
+            });
+        }
         let deadline_ns = self.now_ns() + WHOLE_WITHIN_NS;
         loop {
             self.pass_a_while(deadline_ns)?;
@@ -105,16 +113,19 @@ impl Run<'_> {
             let record = process.record();
             let jobs = (0..record.volumes.len())
                 .any(|at| process.controller().job(volume_id(at)).is_some());
-            let whole = record.volumes.iter().all(|volume| {
+            let strict = |at: usize| !self.is_lenient(at as u8);
+            let mut judged = record.volumes.iter().enumerate();
+            let whole = judged.all(|(at, volume)| {
                 let members = u32::from(volume.geometry.members);
-                volume.current_slots().count() == members
+                let is_whole = volume.current_slots().count() == members
                     && volume.sync.is_none()
-                    && !volume.then_resync
+                    && !volume.then_resync;
+                is_whole || !strict(at)
             });
             if whole && !jobs && process.controller().is_durable() && self.flying.is_empty() {
                 return Ok(());
             }
-            if wants_spare(record) {
+            if wants_spare(record, strict) {
                 self.add_spare();
             }
             if self.now_ns() > deadline_ns {
@@ -193,7 +204,7 @@ fn volume_id(at: usize) -> engine::units::VolumeId {
 }
 
 /// Some slot is lost and there is no drive for it.
-fn wants_spare(record: &Record) -> bool {
+fn wants_spare(record: &Record, strict: impl Fn(usize) -> bool) -> bool {
     let has_spare = record
         .members
         .iter()
@@ -207,8 +218,6 @@ fn wants_spare(record: &Record) -> bool {
     let idle = record.volumes.iter().all(|volume| volume.sync.is_none());
     !has_spare
         && idle
-        && record
-            .volumes
-            .iter()
-            .any(|volume| volume.slots.iter().any(lost))
+        && (record.volumes.iter().enumerate())
+            .any(|(at, volume)| strict(at) && volume.slots.iter().any(lost))
 }

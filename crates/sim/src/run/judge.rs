@@ -2,7 +2,6 @@
 //! same everywhere.
 
 use super::{Failure, Run};
-use crate::container::create::SECTOR;
 use crate::container::probe::probe;
 use assembly::member::Member;
 use engine::layout::{Geometry, Level};
@@ -14,6 +13,9 @@ impl Run<'_> {
         };
         let record = process.record().clone();
         for (volume, at) in record.volumes.iter().zip(0..) {
+            if self.is_lenient(at) {
+                continue;
+            }
             let bays: Vec<usize> = {
                 let machine = self.machine.borrow();
                 let members = volume.slots.iter().filter_map(|slot| slot.member);
@@ -77,8 +79,16 @@ impl Run<'_> {
     fn judge_metadata(&self, bays: &[usize]) -> Result<(), Failure> {
         let mut first = None;
         for &bay in bays {
+            // Nobody has written over it since.
+            let cannot_be_read = {
+                let faults = &self.machine.borrow().drives[bay].faults;
+                faults.has_bad_metadata && faults.has_bad_sectors()
+            };
+            if cannot_be_read {
+                continue;
+            }
             let unsound = |what: &str| Err(Failure::Unsound(format!("drive {bay}: {what}")));
-            let found = probe(&self.machine, bay, SECTOR);
+            let found = probe(&self.machine, bay, self.history.topology.sector);
             let mpb = match found.as_ref().map(Member::found) {
                 Some(Ok(Some(found))) => found.mpb.clone(),
                 _ => return unsound("no valid metadata"),

@@ -9,6 +9,7 @@ mod judge;
 mod lies;
 mod returns;
 mod start;
+mod wide;
 
 use crate::container::create::create;
 use crate::history::{Act, Ask, History, Meddling, Mode, Outage};
@@ -28,6 +29,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
+use wide::Wide;
 
 /// Happenings after which a history counts as stuck.
 const HAPPENINGS_MAX: u64 = 4_000_000;
@@ -133,6 +135,7 @@ pub(crate) struct Run<'a> {
     accepts_loss: bool,
     next_number: u32,
     refused: bool,
+    wide: Wide,
     /// What did not match has been corrected by a scrub.
     repaired: bool,
     counts: Counts,
@@ -182,19 +185,23 @@ impl<'a> Run<'a> {
         };
         let oracles = shapes.iter().enumerate().map(|(at, shape)| {
             let mut oracle = Oracle::new(at as u8, shape.size_bytes / 512, first);
-            oracle.decides = history.mode != Mode::Beyond;
+            oracle.decides = !history.mode.is_beyond() && !topology.is_beside_redundancy(at as u8);
             oracle
         });
         let bays = drives.len();
         let mut machine = Machine::new(history.seed, drives, words);
         machine.lag_ns = topology.lag_ns;
         // Without redundancy that is a loss, and a drive says nothing of it at the next start.
-        let drops = matches!(
-            history.mode,
-            Mode::Survivable | Mode::Lying | Mode::Returning
-        );
+        let drops = !matches!(history.mode, Mode::Calm | Mode::Beyond);
         let drives = machine.drives.iter_mut();
-        drives.for_each(|drive| drive.faults.drops = drops);
+        drives.for_each(|drive| {
+            drive.faults.drops = drops;
+            drive.faults.is_strict = history.mode.is_wide();
+        });
+        if history.mode.is_wide() {
+            // Room for a clock that goes back.
+            machine.clock_ahead_ns = 3_600_000_000_000;
+        }
         Ok(Run {
             history,
             oracles: oracles.collect(),
@@ -220,6 +227,7 @@ impl<'a> Run<'a> {
             next_number: history.actions.iter().map(|a| a.number).max().unwrap_or(0) + 1,
             accepts_loss: false,
             refused: false,
+            wide: Wide::default(),
             repaired: false,
             counts: Counts::default(),
         })
@@ -321,6 +329,7 @@ impl<'a> Run<'a> {
             self.told(event)?;
         }
         self.take_back_slots();
+        self.go_on_turning();
         self.go_on_bringing_back();
         if let Some(meddling) = self.stopping.take_if(|_| self.stopped) {
             self.stopped = false;
@@ -355,7 +364,7 @@ impl<'a> Run<'a> {
             Event::Answered { ticket, result } => self.answered(ticket, result),
             // `Unrecoverable` alone says little: a scrub whose member fails says so of rows that are well.
             // Requests that fail, and what is there in the end, are judged for themselves.
-            Event::BadBlocksRecorded(_) if self.history.mode == Mode::Beyond => {
+            Event::BadBlocksRecorded(_) if self.history.mode.is_beyond() => {
                 self.counts.blocks_recorded += 1;
             }
             Event::Mismatch {
@@ -365,11 +374,13 @@ impl<'a> Run<'a> {
             } if self.history.mode == Mode::Lying => {
                 return self.scrub_differs(volume.0, member_offset_bytes);
             }
+            Event::MemberFailed { member, .. } => return self.member_failed(member),
+            Event::VolumeFailed(volume) if self.may_fail(volume.0) => {}
             Event::Mismatch { .. }
             | Event::VolumeFailed(_)
             | Event::BadBlocksRecorded(_)
             | Event::BadBlockLogFull(_)
-                if self.history.mode != Mode::Beyond =>
+                if !self.history.mode.is_beyond() =>
             {
                 return Err(Failure::Unsound(format!("the engine says {event:?}")));
             }

@@ -49,6 +49,7 @@ impl Run<'_> {
             return;
         }
         self.counts.brought_back += 1;
+        self.touch(bay);
         if let Some(was) = was {
             self.leave_shell(bay);
             if let Some(process) = &mut self.process {
@@ -57,7 +58,7 @@ impl Run<'_> {
         }
         {
             let faults = &mut self.machine.borrow_mut().drives[bay].faults;
-            faults.gone = false;
+            faults.come_back();
             // That was said of the device that it was.
             faults.flush_failed = false;
         }
@@ -72,6 +73,7 @@ impl Run<'_> {
     /// What the process knows as this drive answers nothing from now on, and is never there again.
     fn leave_shell(&mut self, bay: usize) {
         let shell = self.fresh_drive();
+        self.touch(shell);
         self.removed.push(shell);
         let mut machine = self.machine.borrow_mut();
         machine.drives[shell].faults.gone = true;

@@ -1,8 +1,7 @@
 //! Starts, and what comes before them: the end of the process before, and what is done to the drives meanwhile.
 
 use super::{Failure, Run};
-use crate::container::create::SECTOR;
-use crate::history::{Meddling, Mode, Outage};
+use crate::history::{Meddling, Outage};
 use crate::machine::{Ending, Note};
 use crate::oracle::pattern::SECTOR_BYTES;
 use crate::process::{Process, StartWith};
@@ -26,13 +25,15 @@ impl Run<'_> {
             };
             (0..machine.drives.len()).filter(there).collect()
         };
-        let missing = bays.len() < self.machine.borrow().drives.len() || self.accepts_loss;
+        let missing = bays.len() < self.machine.borrow().drives.len()
+            || self.accepts_loss
+            || self.has_bad_metadata();
         let with = StartWith {
             shards: topology.shards,
             accept: StartOptions {
-                degraded: missing && self.history.mode != Mode::Beyond,
+                degraded: missing && !self.history.mode.is_beyond(),
                 // Here drives are what they were when they left, or blank.
-                trust_returned_drive: self.history.mode == Mode::Beyond,
+                trust_returned_drive: self.has_lenient(),
                 ..StartOptions::default()
             },
             engine: Options {
@@ -42,15 +43,16 @@ impl Run<'_> {
                 rate_bytes_per_s: topology.rate_bytes_per_s,
                 ..Options::default()
             },
-            sector: SECTOR,
+            sector: topology.sector,
             scratch_times: 1,
         };
         self.counts.lives += 1;
         // A drive that fails now and then stops the start, and somebody starts it again.
         let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
         let armed = self.machine.borrow().drives.iter().any(is_armed);
-        let needs_all = self.history.mode != Mode::Beyond;
-        let start = || Process::start_all(&self.machine, &bays, with, needs_all);
+        let lenient = self.lenient_volumes();
+        let needed = |at: usize| !lenient[at];
+        let start = || Process::start_all(&self.machine, &bays, with, needed);
         let mut started = start();
         if self.machine.borrow_mut().start_left.take() == Some(0) {
             if let Ok(process) = started {
@@ -74,7 +76,7 @@ impl Run<'_> {
                 self.submit_waiting();
                 Ok(())
             }
-            Err(_) if self.history.mode == Mode::Beyond => {
+            Err(_) if self.history.mode.is_beyond() => {
                 self.refused = true;
                 Ok(())
             }
@@ -88,6 +90,13 @@ impl Run<'_> {
                 _ => Err(Failure::Refused(format!("{error:#}"))),
             },
         }
+    }
+
+    /// Some drive's metadata cannot be read, and whoever starts the array knows.
+    fn has_bad_metadata(&self) -> bool {
+        let machine = self.machine.borrow();
+        let mut drives = machine.drives.iter();
+        drives.any(|drive| drive.faults.has_bad_metadata)
     }
 
     /// Ends the process, meddles with the drives, and starts another one.
@@ -107,8 +116,14 @@ impl Run<'_> {
         self.coming_back.clear();
         let is_cut = |what: &Meddling| matches!(what, Meddling::CutAgain(_));
         let power = ending == Ending::Power || meddling.iter().any(is_cut);
-        let oracles = self.oracles.iter_mut();
-        let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(power)).collect();
+        let (caches_lost, illness) = self.between_lives();
+        let lenient = self.lenient_volumes();
+        let oracles = self.oracles.iter_mut().zip(&lenient);
+        // Who stops in order flushes, but not a volume that has failed.
+        let is_flushed = |lenient: bool| outage == Outage::Stop && !lenient;
+        let in_flight: Vec<Vec<u64>> = oracles
+            .map(|(oracle, &lenient)| oracle.crash(power || (caches_lost && !is_flushed(lenient))))
+            .collect();
         self.absent.clear();
         self.machine
             .borrow_mut()
@@ -118,9 +133,10 @@ impl Run<'_> {
         for what in meddling {
             self.meddle(*what);
         }
+        self.note_returned();
         self.start()?;
         self.admit_lost_writes(&in_flight);
-        Ok(())
+        illness.map_or(Ok(()), |illness| self.judge_blame(&illness))
     }
 
     /// Somebody takes out the drives that have been replaced. If they stayed in, and nobody else were left

@@ -84,6 +84,10 @@ enum FaultMode {
     Lying,
     /// As survivable, and drives that were lost are plugged in again while the array serves
     Returning,
+    /// As survivable, with more shapes of arrays, drives that differ, and faults of more kinds
+    Wide,
+    /// As beyond, with the arrays, drives and faults of wide
+    WideBeyond,
 }
 
 impl FaultMode {
@@ -94,6 +98,8 @@ impl FaultMode {
             FaultMode::Beyond => Mode::Beyond,
             FaultMode::Lying => Mode::Lying,
             FaultMode::Returning => Mode::Returning,
+            FaultMode::Wide => Mode::Wide,
+            FaultMode::WideBeyond => Mode::WideBeyond,
         }
     }
 }

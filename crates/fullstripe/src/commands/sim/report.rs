@@ -277,6 +277,8 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
         Mode::Beyond => "beyond",
         Mode::Lying => "lying",
         Mode::Returning => "returning",
+        Mode::Wide => "wide",
+        Mode::WideBeyond => "wide-beyond",
     }
 }
 

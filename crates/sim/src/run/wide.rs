@@ -1,0 +1,272 @@
+//! What only wide histories have: drives that die with their caches, turn out to be able to do less than they said, or
+//! have metadata that cannot be read; a process that stands still, a clock that jumps, a host that is ill; and a RAID 0
+//! beside what is redundant.
+
+use super::{Failure, Run};
+use crate::drive::faults::Target;
+use crate::history::{Area, Fault, Outage};
+use crate::machine::Ending;
+use assembly::assemble::bitmap::bitmapped_volume;
+use engine::control::message::Message;
+use engine::control::record::MemberState;
+use engine::units::MemberId;
+use engine::world::Input;
+use metadata::imsm::place::Placement;
+
+/// Errors of members that come within this time are taken for the host's. The engine's own limit is longer; those in
+/// between may be taken for either.
+const TOGETHER_NS: u64 = 200_000_000;
+
+/// A host that is ill: all members answer commands of a kind with the same errno, until the process has been ended.
+#[derive(Clone, Debug)]
+pub(super) struct Illness {
+    target: Target,
+    /// When members failed.
+    failed_at_ns: Vec<u64>,
+    /// A volume has failed by it.
+    has_failed_volume: bool,
+}
+
+/// What a run keeps of it all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wide {
+    /// The host is ill.
+    pub illness: Option<Illness>,
+    /// By bay: something was done to the drive that it may be failed for.
+    touched: Vec<bool>,
+    /// Bays of drives that have lost what was in their caches, and are not plugged in again.
+    cacheless: Vec<usize>,
+    /// Bays of drives whose caches turn volatile as soon as the array knows.
+    turning: Vec<usize>,
+}
+
+impl Run<'_> {
+    /// A RAID 0 beside a volume that goes on without a drive: requests to it may fail, and nothing that is read may be
+    /// wrong.
+    pub(super) fn is_lenient(&self, volume: u8) -> bool {
+        self.history.mode.is_beyond() || self.history.topology.is_beside_redundancy(volume)
+    }
+
+    /// By volume: the same.
+    pub(super) fn lenient_volumes(&self) -> Vec<bool> {
+        let volumes = 0..self.shapes.len() as u8;
+        volumes.map(|volume| self.is_lenient(volume)).collect()
+    }
+
+    /// Whether some volume waits for drives while others go on.
+    pub(super) fn has_lenient(&self) -> bool {
+        self.lenient_volumes().contains(&true)
+    }
+
+    /// Something is done to a drive that it may be failed for.
+    pub(super) fn touch(&mut self, bay: usize) {
+        let touched = &mut self.wide.touched;
+        touched.resize(touched.len().max(bay + 1), false);
+        touched[bay] = true;
+    }
+
+    /// Whether all is well and at rest, so that an illness of the host is all that there is.
+    pub(super) fn may_host_be_ill(&self) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let idle = self.stopping.is_none() && self.awaited.is_none() && self.coming_back.is_empty();
+        let nobody = |volume: &engine::control::record::VolumeRecord| {
+            let members = u32::from(volume.geometry.members);
+            volume.current_slots().count() == members
+                && volume.sync.is_none()
+                && !volume.then_resync
+        };
+        idle && self.wide.cacheless.is_empty()
+            && process.controller().is_durable()
+            && process.record().volumes.iter().all(nobody)
+            && self.allows(|state| !state.suspect.contains(&true))
+    }
+
+    /// Does what only wide histories ask for; false if it is something else.
+    pub(super) fn damage_widely(&mut self, fault: &Fault) -> bool {
+        match *fault {
+            Fault::Dies(bay, errno) => {
+                let mut machine = self.machine.borrow_mut();
+                let drive = &mut machine.drives[bay];
+                drive.lose_power();
+                drive.faults.gone = true;
+                drive.faults.gone_errno = Some(errno);
+                self.wide.cacheless.push(bay);
+            }
+            Fault::BadArea(bay, area) => self.spoil(bay, area),
+            Fault::RefusesDiscards(bay) => {
+                self.machine.borrow_mut().drives[bay]
+                    .faults
+                    .refuses_discards = true;
+            }
+            Fault::TurnsVolatile(bay) => self.turn_volatile(bay),
+            Fault::Standstill(for_ns, kernel) => {
+                let mut machine = self.machine.borrow_mut();
+                machine.stand_still(for_ns, kernel);
+                // The array hears of what has happened so much later.
+                let now_ns = machine.queue.now_ns();
+                let suspects = self.suspect_until_ns.iter_mut();
+                suspects
+                    .filter(|until| **until > now_ns)
+                    .for_each(|until| *until += for_ns);
+            }
+            Fault::ClockJumps(by_ns) => self.machine.borrow_mut().clock_ahead_ns += by_ns,
+            Fault::HostErrors(target, errno) => {
+                let mut machine = self.machine.borrow_mut();
+                let drives = machine.drives.iter_mut();
+                drives.for_each(|drive| drive.faults.arm(target, errno, u32::MAX));
+                drop(machine);
+                (0..self.suspect_until_ns.len()).for_each(|bay| self.touch(bay));
+                self.wide.illness = Some(Illness {
+                    target,
+                    failed_at_ns: Vec::new(),
+                    has_failed_volume: false,
+                });
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn spoil(&mut self, bay: usize, area: Area) {
+        let topology = &self.history.topology;
+        let Ok(placement) = Placement::new(topology.drive_bytes(), topology.sector) else {
+            return;
+        };
+        let sector_bytes = topology.sector.bytes() as u64;
+        let mut machine = self.machine.borrow_mut();
+        let offset_bytes = match area {
+            Area::Record => placement.anchor_offset_bytes(),
+            Area::Shadow => placement.shadow().offset_bytes,
+            Area::Log(volume, into_bytes) => {
+                let shape = &self.shapes[usize::from(volume)];
+                shape.start_bytes + shape.component_bytes + into_bytes
+            }
+            Area::Bitmap(volume) => {
+                let mpb = machine.persister.as_ref().map(|persister| persister.mpb());
+                let place =
+                    mpb.and_then(|mpb| bitmapped_volume(mpb, usize::from(volume), topology.sector));
+                let Some(place) = place else { return };
+                place.header_offset_bytes()
+            }
+        };
+        let offset_bytes = offset_bytes - offset_bytes % sector_bytes;
+        let faults = &mut machine.drives[bay].faults;
+        faults.spoil(offset_bytes, sector_bytes.max(4096));
+        faults.has_bad_metadata = true;
+    }
+
+    /// The array is told first: what is answered before it knows is written through.
+    fn turn_volatile(&mut self, bay: usize) {
+        let Some(member) = self.member(bay) else {
+            return;
+        };
+        let mut machine = self.machine.borrow_mut();
+        if !machine.drives[bay].volatile_cache {
+            machine.tell(0, Input::Message(Message::CacheTurnedVolatile(member)));
+            self.wide.turning.push(bay);
+        }
+    }
+
+    /// Caches that were announced as volatile are, once every shard flushes them and nothing is under way that was
+    /// planned before.
+    pub(super) fn go_on_turning(&mut self) {
+        if self.wide.turning.is_empty() || !self.flying.is_empty() {
+            return;
+        }
+        let Some(process) = &self.process else { return };
+        if !process.controller().is_followed() {
+            return;
+        }
+        let members = &process.record().members;
+        let mut machine = self.machine.borrow_mut();
+        let bays = machine.bays.clone();
+        self.wide.turning.retain(|bay| {
+            let at = bays.iter().rposition(|other| other == bay);
+            let knows = at
+                .and_then(|at| members.get(at))
+                .is_some_and(|member| member.volatile_cache);
+            machine.drives[*bay].volatile_cache |= knows;
+            !knows
+        });
+    }
+
+    /// A member has been failed: for something, one hopes.
+    pub(super) fn member_failed(&mut self, member: MemberId) -> Result<(), Failure> {
+        if !self.history.mode.is_wide() {
+            return Ok(());
+        }
+        let now_ns = self.now_ns();
+        if let Some(illness) = &mut self.wide.illness {
+            illness.failed_at_ns.push(now_ns);
+        }
+        let bay = self.machine.borrow().bays[usize::from(member.0)];
+        if self.wide.touched.get(bay) == Some(&true) {
+            return Ok(());
+        }
+        let text = format!("the drive in bay {bay} is failed, and nothing was wrong with it");
+        Err(Failure::Unsound(text))
+    }
+
+    /// A volume has failed; true if it may.
+    pub(super) fn may_fail(&mut self, volume: u8) -> bool {
+        if let Some(illness) = &mut self.wide.illness {
+            illness.has_failed_volume = true;
+            return true;
+        }
+        self.is_lenient(volume)
+    }
+
+    /// What is done to drives between two processes, whoever else does something. Returns whether what was in caches
+    /// may be lost, and the illness that is over.
+    pub(super) fn between_lives(&mut self) -> (bool, Option<Illness>) {
+        let mut machine = self.machine.borrow_mut();
+        for bay in std::mem::take(&mut self.wide.turning) {
+            machine.drives[bay].volatile_cache = true;
+        }
+        let illness = self.wide.illness.take();
+        let mut lost = !self.wide.cacheless.is_empty();
+        if let Some(illness) = &illness {
+            machine
+                .drives
+                .iter_mut()
+                .for_each(|drive| drive.faults.disarm());
+            lost |= illness.target != Target::Reads;
+        }
+        (lost, illness)
+    }
+
+    /// Drives that are plugged in again have the caches that they have.
+    pub(super) fn note_returned(&mut self) {
+        let machine = self.machine.borrow();
+        let cacheless = &mut self.wide.cacheless;
+        cacheless.retain(|&bay| machine.drives[bay].faults.gone);
+    }
+
+    /// After an illness of the host: if members failed together, none of them is to blame.
+    pub(super) fn judge_blame(&self, illness: &Illness) -> Result<(), Failure> {
+        let (Some(process), Some(first)) = (&self.process, illness.failed_at_ns.first()) else {
+            return Ok(());
+        };
+        let together = illness
+            .failed_at_ns
+            .iter()
+            .all(|at| at - first < TOGETHER_NS);
+        let mut members = process.record().members.iter();
+        let is_blamed = members.any(|member| member.state == MemberState::Failed);
+        if together && illness.has_failed_volume && is_blamed {
+            let text = "a member is on record as failed for what all of them answered";
+            return Err(Failure::Unsound(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The host is well again: somebody starts the array.
+    pub(super) fn recover_host(&mut self) -> Result<(), Failure> {
+        if self.wide.illness.is_none() || self.history.mode.is_beyond() {
+            return Ok(());
+        }
+        self.restart(Ending::Process, Outage::Crash, &[])
+    }
+}
