@@ -161,8 +161,8 @@ def try_batch(batch, package, tests, end):
     shutil.rmtree(output, ignore_errors=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1",
                    "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
-    arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true", "--output", str(output),
-                 "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
+    arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true",
+                 "--output", str(output), "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
                  "--test-package", package, *places, "--", *arguments_of(package, tests)]
     running = cargo_mutants(arguments, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
