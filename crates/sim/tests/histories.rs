@@ -69,7 +69,7 @@ fn wide_histories_hold() {
 #[test]
 fn wide_histories_have_every_shape_and_every_fault() {
     let mut seen = std::collections::BTreeSet::new();
-    for seed in 0..300 {
+    for seed in 0..600 {
         for mode in [Mode::Wide, Mode::WideBeyond] {
             let history = History::draw(seed, Wish { level: None, mode });
             let topology = &history.topology;

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Changes functions that keep data safe, one at a time (cargo-mutants), and shows which changes no test notices.
+
+usage: scripts/mutants.sh [--draw] [--seconds N] [--shard K/N] [--crate NAME] [--only TEXT] [--again] [--list] [--write]
+
+Which functions: functions.toml, beside this. Of their mutants the set is 600 at most: each function gives its first
+(by a hash of the mutant's name), then its second, and so on. Names have no line numbers, so that the set and the
+page of survivors (docs/mutants.md) outlive changes elsewhere in a file.
+
+A mutant is first tried against the tests of its own crate that take moments; one that survives is tried against the
+slow ones and the crates that guard it (TESTS below). All happens in a copy, target/mutants/tree, with a build folder
+of its own; what came out is kept in target/mutants/results.json.
+
+--draw      another order for each state of the code: what the newest commits touched first (CI)
+--seconds N ends itself after so long, and judges what was tried
+--shard K/N every N-th of the set, from the K-th (1/N is the first)
+--crate, --only  mutants of one crate; those whose name contains TEXT (whether in the set or not)
+--again     only those that survived before or were not tried
+--list      names the mutants and tries none
+--write     writes the table of what was tried into docs/mutants.md
+
+Prints each survivor; the last line is 'N passed, N failed'. Exit code 1 if one survives that is not on the page, or
+if the page names a mutant that does not exist.
+"""
+import argparse
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FUNCTIONS = ROOT / "scripts" / "mutants" / "functions.toml"
+DOCUMENT = ROOT / "docs" / "mutants.md"
+MARKS = ("<!-- table: make test-mutants ARGS=--write -->", "<!-- end of table -->")
+PLACE = ROOT / "target" / "mutants"
+TREE, RESULTS = PLACE / "tree", PLACE / "results.json"
+MOST = 600
+NEWEST_COMMITS = 5
+BUILD_SECONDS = 400
+# The slowest round takes 60 s on an idle machine.
+TEST_SECONDS = 180
+BATCH = 12
+# By crate, the rounds that a mutant goes through until somebody notices: package and arguments of `cargo test`.
+SLOW_OF_ENGINE = ["limits"]
+TESTS = {
+    "engine": [("engine", "fast"), ("engine", ["--test", "limits"]), ("assembly", ["--lib"]),
+               ("sim", ["--lib", "--test", "given_up", "--test", "recorded"])],
+    "assembly": [("assembly", ["--lib"]), ("sim", ["--lib"]), ("fullstripe", ["--bins", "container"])],
+    "metadata": [("metadata", ["--lib"]), ("assembly", ["--lib"])],
+    "drives": [("drives", ["--lib"]), ("exports", ["--lib"])],
+    "exports": [("exports", ["--lib"])],
+}
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def cargo_mutants(arguments, **options):
+    command = ["cargo", "mutants", "--no-config", "--no-shuffle", "--colors", "never", *arguments]
+    return subprocess.Popen(command, cwd=TREE, text=True, **options)
+
+
+def renew_tree():
+    """The copy in which functions are changed; files that are as they were keep their times, and so their builds."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            stdout=subprocess.PIPE, check=True, text=True).stdout.split("\0")
+    wanted = {name for name in listed if name and (ROOT / name).is_file()}
+    for name in sorted(wanted):
+        source, copy = ROOT / name, TREE / name
+        if not copy.is_file() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+    for copy in TREE.glob("crates/**/*"):
+        if copy.is_file() and str(copy.relative_to(TREE)) not in wanted:
+            copy.unlink()
+
+
+def function_of(mutant):
+    return (mutant.get("function") or {}).get("function_name", "")
+
+
+def all_mutants():
+    """Every mutant of the crates, with its name for people and pages under "key"."""
+    packages = [word for crate in TESTS for word in ("-p", crate)]
+    listing = cargo_mutants(["--list", "--json", *packages], stdout=subprocess.PIPE)
+    mutants = json.loads(listing.communicate()[0])
+    if listing.returncode != 0:
+        sys.exit("error: cargo-mutants could not list the mutants, see above")
+    times = collections.Counter()
+    for mutant in mutants:
+        key = re.sub(r"^(\S+?):\d+:\d+:", r"\1:", mutant["name"])
+        times[key] += 1
+        mutant["key"] = key if times[key] == 1 else f"{key} ({times[key]})"
+    return mutants
+
+
+def hashed(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def chosen(mutants):
+    """The set: mutants of the listed functions, taken in turn from each, up to MOST."""
+    by_place = collections.defaultdict(list)
+    for mutant in mutants:
+        by_place[mutant["file"], function_of(mutant)].append(mutant)
+    listed = []
+    for group in tomllib.loads(FUNCTIONS.read_text())["group"]:
+        for file, names in group.items():
+            if file == "why":
+                continue
+            if names == ["*"]:
+                names = [name for where, name in by_place if where == file and name]
+            unknown = [name for name in names if (file, name) not in by_place]
+            if unknown or not names:
+                sys.exit(f"error: functions.toml names {unknown or 'all'} of {file}, where no such function can be "
+                         "changed; correct the name")
+            listed += [(file, name) for name in names]
+    turns = [sorted(by_place[place], key=lambda mutant: hashed(mutant["key"])) for place in listed]
+    ranked = [(turn, hashed(mutant["key"]), mutant) for ones in turns for turn, mutant in enumerate(ones)]
+    return [mutant for _, _, mutant in sorted(ranked, key=lambda rank: rank[:2])][:MOST]
+
+
+def touched():
+    """Files that the newest commits changed; none where the clone has no history."""
+    done = subprocess.run(["git", "log", f"-{NEWEST_COMMITS}", "--no-merges", "--name-only", "--format="], cwd=ROOT,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return set(done.stdout.split())
+
+
+def drawn(mutants):
+    """An order by the code's hash, what was touched first; of one crate, because each crate costs a build."""
+    seed, files = os.environ.get("MUTANTS_SEED", "0"), touched()
+    order = sorted(mutants, key=lambda mutant: (mutant["file"] not in files, hashed(seed + mutant["key"])))
+    return [mutant for mutant in order if mutant["package"] == order[0]["package"]]
+
+
+def arguments_of(package, tests):
+    if tests == "fast":
+        names = sorted(path.stem for path in (ROOT / "crates" / package / "tests").glob("*.rs"))
+        return ["--lib", *(word for name in names if name not in SLOW_OF_ENGINE for word in ("--test", name))]
+    return tests
+
+
+def try_batch(batch, package, tests, end):
+    """What came of the mutants of one crate under one package's tests, by key; those without time are missing."""
+    # cargo-mutants 27.1.0 lets mutants that leave out a field through every filter by name.
+    fields = any("delete field" in mutant["key"] for mutant in batch)
+    places = [] if fields else ["-E", "delete field"]
+    places += [word for file in sorted({mutant["file"] for mutant in batch}) for word in ("-f", file)]
+    places += [word for mutant in batch for word in ("-F", f"^{re.escape(mutant['name'])}$".replace("\\ ", " "))]
+    output = PLACE / "output"
+    shutil.rmtree(output, ignore_errors=True)
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1",
+                   "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
+    arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true",
+                 "--output", str(output), "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
+                 "--test-package", package, *places, "--", *arguments_of(package, tests)]
+    running = cargo_mutants(arguments, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
+    try:
+        running.wait(timeout=max(1, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGINT)
+        try:
+            running.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    outcomes = output / "mutants.out" / "outcomes.json"
+    if not outcomes.is_file():
+        return {}
+    keys, found = {mutant["name"]: mutant["key"] for mutant in batch}, {}
+    for outcome in json.loads(outcomes.read_text())["outcomes"]:
+        if outcome["summary"] == "Failure":
+            sys.exit("error: the tests could not be run")
+        key = keys.get(outcome["scenario"]["Mutant"]["name"])
+        if key:
+            found[key] = outcome["summary"]
+    return found
+
+
+def check_baseline(packages, end):
+    """Ends the script if the tests fail without any change; builds what is built again and again."""
+    for package, tests in packages:
+        command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *arguments_of(package, tests)]
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
+        say(" ".join(command))
+        try:
+            done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False, timeout=max(1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            sys.exit("error: no time was left after the build")
+        if done.returncode != 0:
+            sys.exit(f"{done.stdout}\nerror: these tests fail without any change")
+
+
+def run(mutants, results, end):
+    """Tries mutants in their order until the time is over; survivors go on to the next round at once."""
+    tried = {}
+    for start in batches(mutants):
+        batch, crate = start, start[0]["package"]
+        for number, (package, tests) in enumerate(TESTS[crate]):
+            if not batch or time.monotonic() > end:
+                break
+            found = try_batch(batch, package, tests, end)
+            for mutant in batch:
+                outcome = found.get(mutant["key"])
+                if outcome in ("CaughtMutant", "Timeout"):
+                    tried[mutant["key"]] = f"caught by {package}" if outcome == "CaughtMutant" else "caught: hangs"
+                elif outcome == "Unviable":
+                    tried[mutant["key"]] = "does not build"
+                elif outcome == "MissedMutant" and number == len(TESTS[crate]) - 1:
+                    tried[mutant["key"]] = "survived"
+            batch = [mutant for mutant in batch if found.get(mutant["key"]) == "MissedMutant"]
+        for mutant in start:
+            if mutant["key"] in tried:
+                results[mutant["key"]] = tried[mutant["key"]]
+                if tried[mutant["key"]] == "survived":
+                    say(f"survived: {mutant['key']}")
+        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True))
+        count = collections.Counter(outcome.split(" ")[0].rstrip(":") for outcome in tried.values())
+        say(f"{len(tried)} of {len(mutants)} tried: {dict(count)}")
+        if time.monotonic() > end:
+            break
+    return tried
+
+
+def batches(mutants):
+    """Neighbours of one crate, BATCH at most."""
+    batch = []
+    for mutant in mutants:
+        if batch and (batch[0]["package"] != mutant["package"] or len(batch) == BATCH):
+            yield batch
+            batch = []
+        batch.append(mutant)
+    if batch:
+        yield batch
+
+
+def known_survivors():
+    return set(re.findall(r"^- `(crates/.+?)`: \S", DOCUMENT.read_text(), re.M))
+
+
+def table(mutants, results):
+    rows = collections.defaultdict(collections.Counter)
+    for mutant in mutants:
+        outcome = results.get(mutant["key"], "not tried").split(" ")[0].rstrip(":")
+        rows[mutant["file"], function_of(mutant)][outcome] += 1
+    lines = ["| function | mutants | caught | do not build | survive | not tried |", "|---|---|---|---|---|---|"]
+    total = collections.Counter()
+    for (file, function), row in sorted(rows.items()):
+        total.update(row)
+        short = file.removeprefix("crates/").replace("/src/", "/")
+        lines.append(line_of(f"`{short}` `{function}`", row))
+    return "\n".join([*lines, line_of("**all**", total)])
+
+
+def line_of(name, row):
+    counts = (row.total(), row["caught"], row["does"], row["survived"], row["not"])
+    return f"| {name} | " + " | ".join(str(count) for count in counts) + " |"
+
+
+def write_table(mutants, results):
+    text = DOCUMENT.read_text()
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    DOCUMENT.write_text(f"{before}{MARKS[0]}\n{table(mutants, results)}\n{MARKS[1]}{after}")
+
+
+def selected(arguments, everything, results):
+    mutants = chosen(everything)
+    if arguments.only:
+        mutants = [mutant for mutant in everything if arguments.only in mutant["key"]]
+    if arguments.crate:
+        mutants = [mutant for mutant in mutants if mutant["package"] == arguments.crate]
+    if arguments.again:
+        mutants = [mutant for mutant in mutants if results.get(mutant["key"], "survived") == "survived"]
+    if arguments.shard:
+        number, count = (int(word) for word in arguments.shard.split("/"))
+        mutants = mutants[number - 1::count]
+    return drawn(mutants) if arguments.draw else sorted(mutants, key=lambda mutant: (mutant["package"], mutant["file"]))
+
+
+def parse():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
+    for flag in ("--draw", "--again", "--list", "--write"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--seconds", type=int, default=24 * 3600)
+    parser.add_argument("--shard")
+    parser.add_argument("--crate", choices=list(TESTS))
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    if arguments.shard and not re.fullmatch(r"[1-9]\d{0,3}/[1-9]\d{0,3}", arguments.shard):
+        sys.exit(f"error: SHARD is '{arguments.shard}': K/N is wanted, such as 3/20")
+    return arguments
+
+
+def main():
+    arguments = parse()
+    end = time.monotonic() + arguments.seconds
+    TREE.mkdir(parents=True, exist_ok=True)
+    renew_tree()
+    everything = all_mutants()
+    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    mutants = selected(arguments, everything, results)
+    if arguments.list:
+        print("\n".join(mutant["key"] for mutant in mutants))
+        return
+    known = known_survivors()
+    gone = sorted(known - {mutant["key"] for mutant in everything})
+    tried = {}
+    if mutants and not arguments.write:
+        check_baseline([TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)], end)
+        tried = run(mutants, results, end)
+    if arguments.write:
+        write_table(chosen(everything), results)
+    survivors = [key for key, outcome in tried.items() if outcome == "survived"]
+    unknown = [key for key in survivors if key not in known]
+    for key in gone:
+        print(f"docs/mutants.md names a mutant that does not exist: {key}")
+    for key in unknown:
+        print(f"survives and is not in docs/mutants.md: {key}")
+    caught = sum(outcome.startswith("caught") for outcome in tried.values())
+    print(f"{len(tried)} tried, {caught} caught, {len(survivors)} survived, {len(unknown)} of them unknown")
+    passed = len(tried) - len(unknown)
+    print(f"{passed} passed, {len(unknown) + len(gone)} failed")
+    if unknown or gone or not (tried or arguments.write):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
