@@ -325,3 +325,23 @@ fn a_profile_of_the_users_will_do() {
     check_blocking_io(&drive);
     assert!(refused(format!("ram:1m,model={}", path.display())).contains("name one, like"));
 }
+
+/// The file may have been cut: the kernel answers a write beyond its end like any other.
+#[test]
+fn the_answers_of_a_file_without_helpers_are_guarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(image(folder.path(), "d0.img", 1 << 20));
+    assert!(file.helpers().is_none() && file.is_guarded());
+    let looked_at = open(image(folder.path(), "d1.img", 1 << 20)).with_io_path(IoPath::Helpers);
+    assert!(looked_at.helpers().is_some() && !looked_at.is_guarded());
+    assert!(!open("ram:4k").is_guarded());
+}
+
+#[test]
+fn the_cache_below_a_file_stays_volatile() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(image(folder.path(), "d0.img", 1 << 20));
+    assert!(file.volatile_cache() && file.volatile_cache_now());
+    let ram = open("ram:4k");
+    assert_eq!(ram.volatile_cache_now(), ram.volatile_cache());
+}

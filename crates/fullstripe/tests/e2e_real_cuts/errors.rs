@@ -116,3 +116,14 @@ fn a_flush_that_failed_once_is_not_asked_again() {
         expect_on_the_other(&mut rig, 1, &[1, 2]);
     }
 }
+
+/// Metadata is written without the engine before an array serves.
+#[test]
+fn what_create_has_written_outlasts_the_power() {
+    let mut rig = array(5);
+    rig.lose(&[Loss::Everything], &mut Stream::new(1, "cut", 0));
+    let server = rig.serve(&rig.drives());
+    let mut client = server.client("data");
+    assert_eq!(client.write(0, &[1; BLOCK]), Ok(()));
+    server.stop();
+}
