@@ -26,3 +26,5 @@ mod promise;
 mod rig;
 #[path = "e2e_real_cuts/rules.rs"]
 mod rules;
+#[path = "e2e_real_cuts/session.rs"]
+mod session;
