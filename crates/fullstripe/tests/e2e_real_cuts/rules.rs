@@ -5,7 +5,7 @@ use crate::judge::{Case, brief, generation_of};
 use crate::load::Kept;
 use crate::promise::{Promise, SECTOR_BYTES, at};
 use crate::rig::{DRIVE_BYTES, Kind, Rig, Shape};
-use faultfs::Operation;
+use faultfs::{Entry, Operation};
 
 const LOOP: Kind = Kind::Loop(512);
 
@@ -52,11 +52,25 @@ fn ask(
     }
 }
 
+/// What one request promised has to hold, on an array that nothing has happened to.
+#[track_caller]
+fn judge(rig: &Rig, journal: &[Entry], promise: &Promise, kept: Kept) {
+    let members: Vec<usize> = (0..rig.shape.members()).collect();
+    let case = Case {
+        shape: &rig.shape,
+        journal,
+        members: &members,
+        is_whole: true,
+        begins_at_rest: true,
+    };
+    case.judge(promise, &[kept])
+        .unwrap_or_else(|sentence| panic!("{:?}: {sentence}", rig.shape));
+}
+
 #[test]
 fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
     for shape in shapes() {
         let rig = Rig::new(shape, 0, 1);
-        let members: Vec<usize> = (0..rig.shape.members()).collect();
         let server = rig.serve(&rig.drives());
         let mut client = server.client("data");
         let mut promise = Promise::new(client.size_bytes, 512, 1);
@@ -64,16 +78,7 @@ fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
         for sectors in [(8, 8), (1000, 1), (160, 300)] {
             let kind = (nbd::WRITE, nbd::FLAG_FUA);
             let kept = ask(&rig, &mut client, &mut promise, kind, sectors);
-            let journal = rig.fs.journal();
-            let case = Case {
-                shape: &rig.shape,
-                journal: &journal,
-                members: &members,
-                is_whole: true,
-                begins_at_rest: true,
-            };
-            case.judge(&promise, &[kept])
-                .unwrap_or_else(|sentence| panic!("{:?}: {sentence}", rig.shape));
+            judge(&rig, &rig.fs.journal(), &promise, kept);
         }
         server.kill();
     }
@@ -112,7 +117,6 @@ fn zeroes_with_fua_are_durable_on_each_member_before_they_are_answered() {
 fn a_flush_makes_everything_durable_on_each_member_before_it_is_answered() {
     for shape in shapes() {
         let rig = Rig::new(shape, 0, 2);
-        let members: Vec<usize> = (0..rig.shape.members()).collect();
         let server = rig.serve(&rig.drives());
         let mut client = server.client("data");
         let mut promise = Promise::new(client.size_bytes, 512, 2);
@@ -131,21 +135,13 @@ fn a_flush_makes_everything_durable_on_each_member_before_it_is_answered() {
             ask(&rig, &mut client, &mut promise, (nbd::TRIM, 0), (4096, 256));
             let kept = ask(&rig, &mut client, &mut promise, (nbd::FLUSH, 0), (0, 0));
             let journal = rig.fs.journal();
-            for member in &members {
+            for member in 0..rig.shape.members() {
                 let is_changed = journal
                     .iter()
-                    .any(|entry| entry.file == *member && entry.changes());
+                    .any(|entry| entry.file == member && entry.changes());
                 assert!(is_changed, "{:?}: nothing came to d{member}", rig.shape);
             }
-            let case = Case {
-                shape: &rig.shape,
-                journal: &journal,
-                members: &members,
-                is_whole: true,
-                begins_at_rest: true,
-            };
-            case.judge(&promise, &[kept])
-                .unwrap_or_else(|sentence| panic!("{:?}: {sentence}", rig.shape));
+            judge(&rig, &journal, &promise, kept);
         }
         server.kill();
     }
