@@ -129,6 +129,8 @@ bugs! {
     JobWithoutRange,
     /// A rebuild that was given up goes on from its checkpoint.
     GivenUpCheckpointKept,
+    /// A rebuild is given up before the record says that its drive has nothing.
+    GivenUpBeforeRecord,
     /// Shards read from a replacing drive before the record that names it is durable.
     SwitchBeforeRecord,
     /// A replaced drive gets no writes any more while shards still read from it.

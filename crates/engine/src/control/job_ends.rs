@@ -14,12 +14,39 @@ use planted::{Bug, planted};
 impl Controller {
     /// A job that will not get to its end is ended here.
     pub(super) fn give_up_job(&mut self, at: usize) {
-        if self.jobs.kind(at) != Some(JobKind::Sync) {
-            return self.end_job(at, false);
+        match self.jobs.kind(at) {
+            Some(JobKind::Rebuild(_)) => self.give_up_rebuild(at),
+            Some(JobKind::Sync) if self.checkpoint_is_behind(at) => self.flush_for_checkpoint(at),
+            Some(JobKind::Sync) => self.halt_job(at),
+            _ => self.end_job(at, false),
         }
-        if self.checkpoint_is_behind(at) {
-            return self.flush_for_checkpoint(at);
+    }
+
+    /// A drive that other volumes use keeps its place on record, and from the end of the rebuild on it lacks what is
+    /// written. So as long as the record says how far it has been filled, it goes on getting that: first the
+    /// record says that it has nothing.
+    fn give_up_rebuild(&mut self, at: usize) {
+        let on_record = self.record.volumes[at].sync;
+        let forgotten = planted(Bug::GivenUpBeforeRecord);
+        let Some(job) = &mut self.jobs.jobs[at] else {
+            return;
+        };
+        if on_record.is_some_and(|sync| sync.done_bytes > 0) && !forgotten {
+            if core::mem::replace(&mut job.begins_anew, true) {
+                // The metadata cannot express that: the drive gets what is written for as long as the array runs.
+                return self.halt_job(at);
+            }
+            if let Some(sync) = &mut self.record.volumes[at].sync {
+                sync.done_bytes = 0;
+            }
+            self.changed();
+        } else if self.updater.is_durable() || self.recorders().is_empty() || forgotten {
+            self.end_job(at, false);
         }
+    }
+
+    /// A job does no more. What it has reached stays.
+    fn halt_job(&mut self, at: usize) {
         self.jobs.active = None;
         let Some(job) = &mut self.jobs.jobs[at] else {
             return;

@@ -40,6 +40,8 @@ pub(super) struct Job {
     kept_bytes: u64,
     /// That it has come so far the metadata could not express.
     pub refused_bytes: u64,
+    /// A rebuild that is given up: that nothing has been filled was to go on record.
+    pub begins_anew: bool,
     /// It has been told that it ends here. Shards keep what it has reached.
     pub halted: bool,
 }
@@ -162,6 +164,7 @@ impl Jobs {
             given_up: 0,
             kept_bytes: from_band * window,
             refused_bytes: 0,
+            begins_anew: false,
             halted: false,
         });
     }

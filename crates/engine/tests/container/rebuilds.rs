@@ -8,8 +8,9 @@ use engine::control::record::MemberState;
 use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::limits::BAD_BLOCK_ENTRIES_MAX;
+use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::{MemberId, VolumeId};
+use engine::units::{MemberId, Nanos, Slot, VolumeId};
 
 #[test]
 fn without_leave_to_take_spares_a_rebuild_is_ordered() {
@@ -166,5 +167,84 @@ fn nothing_is_written_to_a_new_drive_before_its_part_is_on_record() {
         array.shared.borrow_mut().disks[3].gone = true;
         check(&mut array, 0, &one);
         check(&mut array, 1, &two);
+    }
+}
+
+/// The new drive keeps its place in the record, because the other volume uses it. What it lacks from then on must
+/// not look like what it has been given before, whenever the power goes.
+#[test]
+fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_write() {
+    for shards in [1, 3] {
+        let mut start = two_volumes(Level::Raid5, Level::Raid10);
+        start.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        let options = Options {
+            rate_bytes_per_s: 24 << 10,
+            // Writes need not wait for a mark.
+            clean_after: Nanos(3600 * Nanos::SECOND.0),
+            ..Options::default()
+        };
+        let mut array = Array::new(start, shards, 5, options);
+        let mut content = fill(&mut array, 0, 9);
+        fill(&mut array, 1, 8);
+        let shape = array.shape;
+        let unreadable = shape.member_offset_bytes(shape.rows() - 1, 0);
+        let bad = (unreadable, unreadable + 512);
+        array.shared.borrow_mut().disks[0].bad.push(bad);
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        let checkpoint = |array: &Array| {
+            let shared = array.shared.borrow();
+            let record = shared.disks[2].record.as_ref();
+            let sync = record.and_then(|record| record.volumes[0].sync);
+            sync.map_or(0, |sync| sync.done_bytes)
+        };
+        while checkpoint(&array) == 0 {
+            array.wait_ms(100);
+            assert!(!array.has_event(|event| matches!(event, Event::JobEnded { .. })));
+        }
+        array.shared.borrow_mut().hold_persists = true;
+        array.command(Command::Rate(0)).unwrap();
+        array.wait_ms(3000);
+        let row = (0..shape.rows()).find(|&row| shape.data_index(row, Slot(1)) == Some(1));
+        let row = row.unwrap();
+        let offset = row * shape.row_bytes() + u64::from(shape.chunk_bytes);
+        assert!(row * u64::from(shape.chunk_bytes) < checkpoint(&array));
+        let new = vec![0x5A; shape.chunk_bytes as usize];
+        let buffer = array.allocate(new.len() as u64);
+        array.fill(buffer, &new);
+        let length = shape.chunk_bytes;
+        let tag = array.submit(0, Operation::Write, offset, length, buffer);
+        array.wait_ms(200);
+        let is_answered = array
+            .shared
+            .borrow()
+            .completions
+            .iter()
+            .any(|done| done.tag == tag);
+        let at = shape.member_offset_bytes(row, 0) as usize;
+        let is_there = array.shared.borrow().disks[4].bytes[at..][..new.len()] == new;
+        assert!(
+            !is_answered || is_there || checkpoint(&array) == 0,
+            "{shards} shards: the drive lacks what was acknowledged"
+        );
+        array.release_persists();
+        array.finish(tag).unwrap();
+        let given_up = |event: &Event| {
+            matches!(
+                event,
+                Event::JobEnded {
+                    volume: VolumeId(0),
+                    complete: false,
+                    ..
+                }
+            )
+        };
+        array.run_until(|array| array.has_event(given_up));
+        array.run_until(|array| checkpoint(array) == 0);
+        content[offset as usize..][..new.len()].copy_from_slice(&new);
+        array.shared.borrow_mut().disks[0].bad.clear();
+        array.command(Command::Rebuild(VolumeId(0))).unwrap();
+        array.run_until(|array| ended(array, 0));
+        array.shared.borrow_mut().disks[3].gone = true;
+        check(&mut array, 0, &content);
     }
 }
