@@ -31,8 +31,8 @@ pub struct State<'a> {
     pub record: &'a Record,
     /// By member: it may be dropped, or cannot be read somewhere.
     pub suspect: &'a [bool],
-    /// By member: it is there, and fails some commands.
-    pub defective: &'a [bool],
+    /// Some drive that serves, or would be found after a crash, fails some commands.
+    pub has_defective: bool,
     /// By volume: slots that are current in every record that a crash may leave, and for every shard.
     pub durable_slots: &'a [SlotSet],
     /// By volume: it survives nothing, and nothing is asked of it but that it reads no wrong bytes.
@@ -103,7 +103,7 @@ impl State<'_> {
         let is_synced = volume
             .sync
             .is_none_or(|sync| matches!(sync.kind, SyncKind::Rebuild(_)));
-        let is_replayed = volume.log.is_some() && is_synced && !self.defective.contains(&true);
+        let is_replayed = volume.log.is_some() && is_synced && !self.has_defective;
         volume.geometry.level != Level::Raid5 || is_replayed
     }
 

@@ -39,17 +39,18 @@ impl Run<'_> {
                 || self.suspect_until_ns[bay] > now_ns
                 || self.is_about_to_be_meddled_with(bay)
         };
-        let defective = |&bay: &usize| {
+        let defective = |bay: usize| {
             let faults = &machine.drives[bay].faults;
             faults.is_armed() || faults.has_bad_sectors()
         };
         let suspect: Vec<bool> = machine.bays.iter().map(suspect).collect();
-        let defective: Vec<bool> = machine.bays.iter().map(defective).collect();
+        let mut bays = machine.bays.iter().copied().chain(self.bays_coming_back());
+        let has_defective = bays.any(defective);
         let lenient = self.lenient_volumes();
         wanted(&State {
             record: process.record(),
             suspect: &suspect,
-            defective: &defective,
+            has_defective,
             durable_slots: &self.durable_slots,
             lenient: &lenient,
             is_durable: process.controller().is_durable(),

@@ -70,12 +70,19 @@ impl Run<'_> {
         self.go_on_bringing_back();
     }
 
+    /// Bays of drives that are plugged in again and have not joined: after an outage they are found as they are.
+    pub(super) fn bays_coming_back(&self) -> impl Iterator<Item = usize> {
+        self.coming_back.iter().map(|coming| coming.bay)
+    }
+
     /// What the process knows as this drive answers nothing from now on, and is never there again.
     fn leave_shell(&mut self, bay: usize) {
         let shell = self.fresh_drive();
         self.touch(shell);
         self.removed.push(shell);
         let mut machine = self.machine.borrow_mut();
+        // It is asked for what the member could do.
+        machine.drives[shell].abilities = machine.drives[bay].abilities;
         machine.drives[shell].faults.gone = true;
         let bays = machine.bays.iter_mut();
         bays.filter(|other| **other == bay)
