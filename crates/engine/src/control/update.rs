@@ -212,10 +212,10 @@ impl Updater {
 
     /// Ends an update that could not be expressed: the record is what it was, so the next one follows on that.
     fn refuse(&mut self) {
-        let (Some(update), Some((before, is_held))) = (self.update.take(), self.before.take())
-        else {
-            return;
-        };
+        let update = self.update.take();
+        let update = update.expect("what cannot be expressed is an update under way");
+        let before = self.before.take();
+        let (before, is_held) = before.expect("an update keeps the record before it");
         assert!(
             !update.reached,
             "a record is expressed for all members or for none"
