@@ -70,8 +70,17 @@ impl Engine {
             return None;
         }
         if live.is_none() {
-            // The slot's drive failed after the plan was made.
+            // The slot's drive failed after the plan was made, or has been removed since.
             state.progress = Progress::Missed;
+            let shape = self
+                .volumes
+                .get(usize::from(running.volume))
+                .map(|by| &by.shape);
+            assert!(
+                member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
+                "no drive is in slot {}, and nobody else has what is written there",
+                step.slot.0
+            );
             if let Some(member) = member.filter(|_| !is_exchanged) {
                 running.missed.insert(member);
             }

@@ -172,3 +172,48 @@ fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
     let survivor = shared.disks[3].record.as_ref().expect("a record");
     assert!(survivor.volumes[0].dirty);
 }
+
+/// The drive that was being filled and one that the volume cannot do without refuse everything, one soon after the
+/// other: nothing has happened on record, so the next start goes on with the same drive.
+#[test]
+fn a_spare_waits_until_it_is_decided_whether_the_drive_before_it_has_failed() {
+    for is_hosts in [true, false] {
+        let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+        let options = Options {
+            rate_bytes_per_s: 24 << 10,
+            ..Options::default()
+        };
+        let mut array = Array::new(record(shape, 2, None), 1, 5, options);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        array
+            .command(Command::Fail(MemberId(1)))
+            .expect("it is mirrored");
+        let activated = |member: u8| move |event: &Event| matches!(event, Event::SpareActivated { member: MemberId(by), .. } if *by == member);
+        array.run_until(|array| array.has_event(activated(4)));
+        array.wait_ms(400);
+        refuse(&array, 4, ENODEV);
+        array.run_until(|array| {
+            array.has_event(|event| {
+                matches!(
+                    event,
+                    Event::MemberFailed {
+                        member: MemberId(4),
+                        ..
+                    }
+                )
+            })
+        });
+        if is_hosts {
+            refuse(&array, 0, ENODEV);
+            assert!(array.read(0, 0, 16384).is_err());
+        }
+        array.wait_ms(1000);
+        assert_eq!(array.has_event(activated(5)), !is_hosts);
+        let failed: &[u8] = if is_hosts { &[1] } else { &[1, 4] };
+        assert_eq!(on_record(&array), failed);
+        let in_slot = MemberId(if is_hosts { 4 } else { 5 });
+        let shared = array.shared.borrow();
+        let on_drive = shared.disks[2].record.as_ref().expect("it has one");
+        assert_eq!(on_drive.volumes[0].slots[1].member, Some(in_slot));
+    }
+}

@@ -131,6 +131,10 @@ bugs! {
     GivenUpCheckpointKept,
     /// A rebuild is given up before the record says that its drive has nothing.
     GivenUpBeforeRecord,
+    /// A spare takes a slot before it is decided whether the failure of the drive there goes on record.
+    FilledBeforeDecided,
+    /// A drive that is removed leaves its slot in a failed volume that needs it back.
+    RemovedFromFailed,
     /// Shards read from a replacing drive before the record that names it is durable.
     SwitchBeforeRecord,
     /// A replaced drive gets no writes any more while shards still read from it.

@@ -8,6 +8,7 @@ use crate::event::JobName;
 use crate::limits::CONTAINER_MEMBERS_MAX;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use planted::{Bug, planted};
 
 impl Controller {
     pub(super) fn command(&mut self, command: Command) -> Result<(), Refused> {
@@ -124,9 +125,12 @@ impl Controller {
         }
         self.record.members[member.0 as usize].state = MemberState::Absent;
         for volume in &mut self.record.volumes {
-            if let Some(Slot(slot)) = volume.slot_of(member) {
-                volume.slots[slot as usize].member = None;
-            }
+            let slots = volume.slots.iter_mut();
+            slots
+                // What a volume that has failed has nowhere else stays its own: it needs this very drive back.
+                .filter(|slot| !slot.current || planted(Bug::RemovedFromFailed))
+                .filter(|slot| slot.member == Some(member))
+                .for_each(|slot| slot.member = None);
         }
         self.use_no_more(member);
         Ok(())

@@ -63,6 +63,43 @@ fn a_raid_0_beside_a_raid_5_fails_alone() {
     assert!(!array.has_event(|event| *event == Event::VolumeFailed(VolumeId(1))));
 }
 
+/// Nobody else has what was in the drive's stripes: whoever writes there hears that, whether or not the operator has
+/// removed the drive from the container.
+#[test]
+fn a_failed_raid_0_acknowledges_nothing_for_a_drive_that_was_removed() {
+    for shards in [1, 3] {
+        let record = two_volumes(Level::Raid0, Level::Raid5);
+        let mut array = Array::new(record, shards, 3, by_hand());
+        let two = fill(&mut array, 1, 2);
+        array.shared.borrow_mut().disks[0].gone = true;
+        let write = |array: &mut Array, offset_bytes: u64, length_bytes: u32| {
+            let buffer = array.allocate(u64::from(length_bytes));
+            let tag = array.submit(0, Operation::Write, offset_bytes, length_bytes, buffer);
+            array.finish(tag)
+        };
+        let is_lost = |result| matches!(result, Err(Failure::Unrecoverable { .. }));
+        assert!(is_lost(write(&mut array, 0, 4096)));
+        check(&mut array, 1, &two);
+        array.run_until(|array| {
+            array.has_event(|event| *event == Event::FailureRecorded(MemberId(0)))
+        });
+        array.command(Command::Remove(MemberId(0))).unwrap();
+        array.wait_ms(100);
+        assert!(is_lost(write(&mut array, 0, 4096)));
+        assert!(is_lost(write(&mut array, 8192, 64 << 10)));
+        assert!(is_lost(write(&mut array, 3 * (16 << 10), 32 << 10)));
+        check(&mut array, 1, &two);
+        let controller = array.shards[0].engine.controller().unwrap();
+        let slots: Vec<Option<MemberId>> = controller
+            .wanted()
+            .volumes
+            .iter()
+            .map(|volume| volume.slots[0].member)
+            .collect();
+        assert_eq!(slots, [Some(MemberId(0)), None], "who is needed back");
+    }
+}
+
 /// What the drive holds of a volume that cannot go on without it is current as long as it is away. What another
 /// copy gets meanwhile is outdated on it.
 #[test]
