@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it; meant to be sourced, not run.
 #
-# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed` and `use_toolchain`.
+# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed`, `use_toolchain` and `cargo_tool`.
 
 set -euo pipefail
 
@@ -77,4 +77,18 @@ use_toolchain() {
     version=$(rustc "+$chosen" --version | awk '{ print $2 }')
     say "Rust $pinned could not be fetched; using the installed toolchain '$chosen' ($version)."
     export RUSTUP_TOOLCHAIN=$chosen
+}
+
+# cargo_tool NAME VERSION: has this version of a subcommand of cargo in cargo's own folder (some minutes, once).
+cargo_tool() {
+    local name=$1 version=$2
+    # cargo finds its subcommands there whether or not the shell does.
+    PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+    if [[ $(cargo "$name" --version 2>/dev/null) == "cargo-$name $version" ]]; then return; fi
+    say "installing cargo-$name $version (some minutes, once)"
+    # Built for a short build, not for speed: it mostly waits for cargo, or runs for a second.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+        CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
+        timeout 1200 cargo install --quiet --locked "cargo-$name" --version "$version" ||
+        die "cargo-$name $version could not be installed: see above."
 }

@@ -9,7 +9,8 @@ page of survivors (docs/mutants.md) outlive changes elsewhere in a file.
 
 A mutant is first tried against the tests of its own crate that take moments; one that survives is tried against the
 slow ones and the crates that guard it (TESTS below). All happens in a copy, target/mutants/tree, with a build folder
-of its own; what came out is kept in target/mutants/results.json.
+of its own; what came out is kept in target/mutants/results.json, and by --write in outcomes.json, beside this, for
+the next one who goes on.
 
 --draw      another order for each state of the code: what the newest commits touched first (CI)
 --seconds N ends itself after so long, and judges what was tried
@@ -17,7 +18,7 @@ of its own; what came out is kept in target/mutants/results.json.
 --crate, --only  mutants of one crate; those whose name contains TEXT (whether in the set or not)
 --again     only those that survived before or were not tried
 --list      names the mutants and tries none
---write     writes the table of what was tried into docs/mutants.md
+--write     writes the table of what was tried into docs/mutants.md, and outcomes.json
 
 Prints each survivor; the last line is 'N passed, N failed'. Exit code 1 if one survives that is not on the page, or
 if the page names a mutant that does not exist.
@@ -42,6 +43,7 @@ DOCUMENT = ROOT / "docs" / "mutants.md"
 MARKS = ("<!-- table: make test-mutants ARGS=--write -->", "<!-- end of table -->")
 PLACE = ROOT / "target" / "mutants"
 TREE, RESULTS = PLACE / "tree", PLACE / "results.json"
+OUTCOMES = ROOT / "scripts" / "mutants" / "outcomes.json"
 MOST = 600
 NEWEST_COMMITS = 5
 BUILD_SECONDS = 400
@@ -268,7 +270,15 @@ def line_of(name, row):
     return f"| {name} | " + " | ".join(str(count) for count in counts) + " |"
 
 
-def write_table(mutants, results):
+def known_outcomes():
+    """What came of mutants by key: here, or where this was run before."""
+    files = [file for file in (OUTCOMES, RESULTS) if file.is_file()]
+    return {key: outcome for file in files for key, outcome in json.loads(file.read_text()).items()}
+
+
+def write_down(mutants, results):
+    keys = sorted(mutant["key"] for mutant in mutants if mutant["key"] in results)
+    OUTCOMES.write_text(json.dumps({key: results[key] for key in keys}, indent=1) + "\n")
     text = DOCUMENT.read_text()
     before, rest = text.split(MARKS[0])
     after = rest.split(MARKS[1])[1]
@@ -309,7 +319,7 @@ def main():
     TREE.mkdir(parents=True, exist_ok=True)
     renew_tree()
     everything = all_mutants()
-    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    results = known_outcomes()
     mutants = selected(arguments, everything, results)
     if arguments.list:
         print("\n".join(mutant["key"] for mutant in mutants))
@@ -321,7 +331,7 @@ def main():
         check_baseline([TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)], end)
         tried = run(mutants, results, end)
     if arguments.write:
-        write_table(chosen(everything), results)
+        write_down(chosen(everything), results)
     survivors = [key for key, outcome in tried.items() if outcome == "survived"]
     unknown = [key for key in survivors if key not in known]
     for key in gone:
