@@ -22,7 +22,8 @@ SAMPLES_LONG = 12
 OPERATIONS = {
     "writes": ["full-row", "partial", "durable", "zeroes", "bitmap", "degraded"],
     "rebuilds": ["rebuild", "attach", "spare", "metadata"],
-    "starts": ["start", "start-degraded", "start-bitmap", "start-update"],
+    "starts": ["start", "start-degraded", "start-bitmap", "start-update", "start-rebuild", "start-spare",
+               "start-return"],
     "records": ["create", "clean"],
 }
 # Why md may leave an array alone, or copies different.

@@ -121,9 +121,7 @@ pub fn look_at(scene: &Scene, limits: Limits, samples: usize) -> Looked {
     let (history, window) = (&scene.history, scene.window.clone());
     let done = match scene.kind {
         Kind::Create => looker.look_at_create(),
-        Kind::Start | Kind::StartDegraded | Kind::StartUpdate | Kind::StartMarked => {
-            looker.look_at_starts(window)
-        }
+        kind if kind.is_start() => looker.look_at_starts(window),
         _ => moments(history, window, |moment| looker.look(&moment)),
     };
     looker.outcome.failure = done.err().map(|failure| {

@@ -3,7 +3,7 @@
 //! A scene is a history without faults. It begins with old data everywhere, flushed, on an array that has become
 //! clean again; then comes what the scene is about, and the instants of that are looked at.
 
-use crate::history::{Act, Action, Ask, History, Mode, Order, Topology, VolumeShape};
+use crate::history::{Act, Action, Ask, Fault, History, Mode, Order, Topology, VolumeShape};
 use engine::layout::Level;
 use engine::request::Operation;
 use std::ops::Range;
@@ -35,6 +35,12 @@ pub enum Kind {
     StartMarked,
     /// It starts after a power cut amid an update of the records, and finishes that.
     StartUpdate,
+    /// It starts after a power cut amid a rebuild, and goes on with it.
+    StartRebuild,
+    /// It starts after a power cut while a drive fails and a spare takes its place.
+    StartSpare,
+    /// It starts with a drive that had dropped out before the power cut and lacks what the bitmap marks.
+    StartReturn,
     /// A drive is failed under writes: the record changes.
     Metadata,
     /// The same with a spare, which takes the drive's place.
@@ -46,7 +52,7 @@ pub enum Kind {
 }
 
 /// All of them, in the order of reports.
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 19] = [
     Kind::FullRow,
     Kind::Partial,
     Kind::Durable,
@@ -59,6 +65,9 @@ pub const KINDS: [Kind; 16] = [
     Kind::StartDegraded,
     Kind::StartMarked,
     Kind::StartUpdate,
+    Kind::StartRebuild,
+    Kind::StartSpare,
+    Kind::StartReturn,
     Kind::Metadata,
     Kind::SpareActivation,
     Kind::Create,
@@ -85,6 +94,9 @@ impl Kind {
             Kind::StartDegraded => "start-degraded",
             Kind::StartMarked => "start-bitmap",
             Kind::StartUpdate => "start-update",
+            Kind::StartRebuild => "start-rebuild",
+            Kind::StartSpare => "start-spare",
+            Kind::StartReturn => "start-return",
             Kind::Metadata => "metadata",
             Kind::SpareActivation => "spare",
             Kind::Create => "create",
@@ -100,7 +112,30 @@ impl Kind {
     }
 
     fn is_marked(self) -> bool {
-        matches!(self, Kind::Marked | Kind::StartMarked)
+        matches!(self, Kind::Marked | Kind::StartMarked | Kind::StartReturn)
+    }
+
+    /// Whether a rebuild shall take several steps.
+    fn is_rebuild(self) -> bool {
+        matches!(self, Kind::Rebuild | Kind::StartRebuild)
+    }
+
+    fn has_spare(self) -> bool {
+        self.is_rebuild() || matches!(self, Kind::SpareActivation | Kind::StartSpare)
+    }
+
+    /// Whether it is about a start.
+    pub(super) fn is_start(self) -> bool {
+        matches!(
+            self,
+            Kind::Start
+                | Kind::StartDegraded
+                | Kind::StartMarked
+                | Kind::StartUpdate
+                | Kind::StartRebuild
+                | Kind::StartSpare
+                | Kind::StartReturn
+        )
     }
 
     /// Whether a member is lost before the scene.
@@ -153,6 +188,10 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
     if level == Level::Raid0 && kind.needs_redundancy() {
         return None;
     }
+    if level == Level::Raid5 && kind == Kind::StartReturn {
+        // Cut off without a log while a member is missing, it is refused.
+        return None;
+    }
     let mut author = Author::new(level, kind);
     let now = if kind.is_marked() {
         MARKED_SCENE_AT
@@ -188,7 +227,10 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
             author.write(now + 2 * MS, CHUNK, 8 * KIB);
             author.flush(now + 3 * MS);
         }
-        Kind::Start | Kind::StartDegraded | Kind::StartMarked => {
+        Kind::Start | Kind::StartDegraded | Kind::StartMarked | Kind::StartReturn => {
+            if kind == Kind::StartReturn {
+                author.act(FAIL_AT, Act::Fault(Fault::DropOut(1)));
+            }
             author.parts(now);
             // Amid the writes.
             window = now + 60_000..now + 400_000;
@@ -198,14 +240,17 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
             // Amid the dirty mark, one half of the members after the other.
             window = now + 10_000..now + 150_000;
         }
-        Kind::Metadata | Kind::SpareActivation => {
+        Kind::Metadata | Kind::SpareActivation | Kind::StartSpare => {
             author.write(now, 4 * KIB, 4 * KIB);
             author.act(now + 30_000, Act::Order(Order::Fail(1)));
             author.write(now + 60_000, CHUNK, 8 * KIB);
             author.flush(now + 400_000);
             author.write(now + 3 * MS, 12 * KIB, 4 * KIB);
+            if kind == Kind::StartSpare {
+                window = now + 30_000..now + 2 * MS;
+            }
         }
-        Kind::Rebuild => {
+        Kind::Rebuild | Kind::StartRebuild => {
             author.act(now, Act::Order(Order::Fail(1)));
             author.write(now + 8 * MS, 4 * KIB, 4 * KIB);
             author.write(now + 8 * MS, author.size() / 2, 8 * KIB);
@@ -236,10 +281,10 @@ impl Author {
             Level::Raid0 => (3, COMPONENT),
             // The format counts rows of two times 64 KiB.
             Level::Raid1 => (2, 2 * COMPONENT),
-            Level::Raid10 | Level::Raid5 if kind == Kind::Rebuild => (4, COMPONENT_OF_REBUILD),
+            Level::Raid10 | Level::Raid5 if kind.is_rebuild() => (4, COMPONENT_OF_REBUILD),
             Level::Raid10 | Level::Raid5 => (4, COMPONENT),
         };
-        let spares = u8::from(matches!(kind, Kind::Rebuild | Kind::SpareActivation));
+        let spares = u8::from(kind.has_spare());
         let topology = Topology {
             volumes: vec![VolumeShape {
                 level,

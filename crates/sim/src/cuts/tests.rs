@@ -61,11 +61,26 @@ fn no_power_cut_loses_anything() {
         (Level::Raid5, Kind::StartDegraded),
         (Level::Raid10, Kind::StartMarked),
         (Level::Raid5, Kind::StartUpdate),
+        (Level::Raid5, Kind::StartRebuild),
+        (Level::Raid10, Kind::StartSpare),
+        (Level::Raid1, Kind::StartReturn),
     ];
     for (level, kind) in classes {
         let outcome = outcome(level, kind);
         assert_eq!(outcome.failure, None, "{outcome:?}");
         assert!(outcome.cuts > 10 && outcome.judged > 10, "{outcome:?}");
+    }
+}
+
+/// A mirror without a member writes nothing before it serves, and its records only then.
+#[test]
+fn starts_are_followed_until_their_records_have_moved_on() {
+    let starts = KINDS.into_iter().filter(|kind| kind.is_start());
+    let outcomes: Vec<Outcome> = starts.map(|kind| outcome(Level::Raid1, kind)).collect();
+    assert_eq!(outcomes.len(), 7);
+    for outcome in outcomes {
+        assert_eq!(outcome.failure, None, "{outcome:?}");
+        assert!(outcome.cuts > 4 && outcome.open_most > 0, "{outcome:?}");
     }
 }
 

@@ -13,6 +13,10 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
+/// How long a start is followed when the array serves: its records move on, and what has to be made equal, filled or
+/// computed has begun.
+const FOLLOWED_NS: u64 = 2_000_000;
+
 /// The power at an instant of a history.
 pub(crate) struct Moment {
     /// What the drives may hold.
@@ -36,6 +40,16 @@ pub(crate) fn moments(
     let clock = record(&run);
     run.start()?;
     run.schedule_action();
+    follow(&mut run, &clock, window, &mut look)
+}
+
+/// Lets a run go on, and hands over every instant in `window`, in nanoseconds, at which something has changed.
+fn follow(
+    run: &mut Run<'_>,
+    clock: &Clock,
+    window: Range<u64>,
+    look: &mut impl FnMut(Moment) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut seen = None;
     loop {
         let Some(happening) = run.machine.borrow_mut().queue.take() else {
@@ -85,7 +99,8 @@ pub(crate) fn moments(
     }
 }
 
-/// Runs a history until `cut_ns`, cuts the power there, and hands over every instant of the start that follows.
+/// Runs a history until `cut_ns`, ends the process there, and hands over every instant of the start that follows:
+/// until the array serves, and of the first milliseconds after that ([`FOLLOWED_NS`]).
 ///
 /// # Errors
 /// As [`moments`]; or the start is refused.
@@ -112,20 +127,29 @@ pub(crate) fn moments_of_start(
         run.machine.borrow_mut().drives[bay].tamper(offset_bytes, &bytes);
     }
     run.forget_flying();
-    run.oracles.iter_mut().for_each(|oracle| {
-        oracle.crash(true);
-    });
+    let oracles = run.oracles.iter_mut();
+    let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(true)).collect();
+    // Whoever dropped out is there again.
+    let mut machine = run.machine.borrow_mut();
+    let drives = machine.drives.iter_mut();
+    drives.for_each(|drive| drive.faults.come_back());
+    drop(machine);
     let clock = record(&run);
     run.start()?;
-    let machine = run.machine.borrow();
-    for until in 0..=clock.get() {
+    let before = clock.get();
+    for until in 0..=before {
+        let machine = run.machine.borrow();
+        let cut = Cut::new(&machine.drives, until, Vec::new());
+        drop(machine);
         look(Moment {
-            cut: Cut::new(&machine.drives, until, Vec::new()),
+            cut,
             oracles: run.oracles.clone(),
             answered: 0,
         })?;
     }
-    Ok(())
+    run.admit_lost_writes(&in_flight);
+    let now_ns = run.now_ns();
+    follow(&mut run, &clock, now_ns..now_ns + FOLLOWED_NS, &mut look)
 }
 
 fn record(run: &Run<'_>) -> Clock {
