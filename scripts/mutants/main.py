@@ -12,7 +12,8 @@ slow ones and the crates that guard it (TESTS below). All happens in a copy, tar
 of its own; what came out is kept in target/mutants/results.json, and by --write in outcomes.json, beside this, for
 the next one who goes on.
 
---draw      another order for each state of the code: what the newest commits touched first (CI)
+--draw      those that a test has noticed before, in another order for each state of the code, what the newest commits
+            touched first: a test that has become weaker shows (CI)
 --seconds N ends itself after so long, and judges what was tried
 --shard K/N every N-th of the set, from the K-th (1/N is the first)
 --crate, --only  mutants of one crate; those whose name contains TEXT (whether in the set or not)
@@ -138,8 +139,10 @@ def touched():
     return set(done.stdout.split())
 
 
-def drawn(mutants):
-    """An order by the code's hash, what was touched first; of one crate, because each crate costs a build."""
+def drawn(mutants, results):
+    """An order by the code's hash, what was touched first; of one crate, because each crate costs a build. Those that
+    nobody has tried yet are for a run by name: what comes of them is for somebody to judge."""
+    mutants = [mutant for mutant in mutants if results.get(mutant["key"], "").startswith("caught")]
     seed, files = os.environ.get("MUTANTS_SEED", "0"), touched()
     order = sorted(mutants, key=lambda mutant: (mutant["file"] not in files, hashed(seed + mutant["key"])))
     return [mutant for mutant in order if mutant["package"] == order[0]["package"]]
@@ -296,7 +299,7 @@ def selected(arguments, everything, results):
     if arguments.shard:
         number, count = (int(word) for word in arguments.shard.split("/"))
         mutants = mutants[number - 1::count]
-    return drawn(mutants) if arguments.draw else sorted(mutants, key=lambda mutant: (mutant["package"], mutant["file"]))
+    return drawn(mutants, results) if arguments.draw else sorted(mutants, key=lambda mutant: (mutant["package"], mutant["file"]))
 
 
 def parse():
