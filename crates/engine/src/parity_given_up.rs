@@ -13,7 +13,9 @@
 //!
 //! This is decided block by block, not by the grain, so that nothing is given up that another block's parity
 //! could still be asked for. A write whose drive is out of service lives in parity alone: that stays an error,
-//! and so does one for which the bad-block log has no room.
+//! and so does one for which the bad-block log has no room. So does one where none of the row's drives can be
+//! read: drives have bad blocks one by one, what all of them say comes from the host, and nothing of that goes
+//! on record.
 
 use crate::control::bad_blocks::BadRange;
 use crate::control::recording::BadBlockChange;
@@ -50,11 +52,15 @@ impl Engine {
         };
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let is_hosts = self.view_of(key).readable.0 & !piece.avoid.0 == 0;
         let Some(own) = &mut self.running[index].piecewise else {
             return Instead::Nothing;
         };
         if own.refine(shape.block_bytes) {
             return Instead::PlanAgain;
+        }
+        if is_hosts {
+            return Instead::Nothing;
         }
         let (offset_bytes, length_bytes) = (
             shape.member_offset_bytes(row, piece.low),

@@ -3,10 +3,12 @@
 
 mod memory;
 
+use engine::control::bad_blocks::BadBlocks;
 use engine::control::message::Command;
 use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
+use engine::limits::BAD_BLOCK_ENTRIES_MAX;
 use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
@@ -171,6 +173,43 @@ fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
     let shared = array.shared.borrow();
     let survivor = shared.disks[3].record.as_ref().expect("a record");
     assert!(survivor.volumes[0].dirty);
+}
+
+/// One drive has a block that cannot be read, or two; that the same block is unreadable on all of them is not theirs.
+#[test]
+fn parity_is_not_given_up_where_no_drive_can_be_read() {
+    const EIO: i32 = 5;
+    for shards in [1, 3] {
+        let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+        let mut first = record(shape, 0, None);
+        first.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        let mut array = Array::new(first, shards, 5, Options::default());
+        array.write(0, 0, &[1; 96 << 10]).expect("a write");
+        let refusal = Some((
+            (|kind: StepKind| kind == StepKind::Read) as fn(StepKind) -> bool,
+            EIO,
+            usize::MAX,
+        ));
+        for disk in &mut array.shared.borrow_mut().disks {
+            disk.refusal = refusal;
+        }
+        let failed = array.write(0, 4096, &[2; 4096]);
+        assert!(
+            matches!(failed, Err(Failure::Unrecoverable { .. })),
+            "{failed:?}"
+        );
+        array.wait_ms(1000);
+        for disk in &mut array.shared.borrow_mut().disks {
+            disk.refusal = None;
+        }
+        assert!(!array.has_event(|event| matches!(event, Event::BadBlocksRecorded(_))));
+        assert_eq!(on_record(&array), []);
+        let all = array.read(0, 0, 96 << 10).expect("the host is well again");
+        assert!(
+            all.iter().all(|&byte| byte == 1),
+            "an error left all as it was"
+        );
+    }
 }
 
 /// The drive that was being filled and one that the volume cannot do without refuse everything, one soon after the

@@ -315,8 +315,8 @@ fn a_drive_that_is_being_replaced_gives_parity_up_on_both() {
     }
 }
 
-/// Any pairs of blocks, any writes, restarts in between: what is written is there, nothing is ever wrong, and
-/// only blocks that were spoiled and not written since are errors.
+/// Any blocks but one of each row, any writes, restarts in between: what is written is there, nothing is ever wrong,
+/// and only blocks that were spoiled and not written since are errors.
 #[test]
 fn whatever_is_written_is_there_and_only_what_was_spoiled_is_not() {
     for (seed, shape) in (0..12).zip(shapes().into_iter().cycle()) {
@@ -327,8 +327,11 @@ fn whatever_is_written_is_there_and_only_what_was_spoiled_is_not() {
         for round in 0..80 {
             let in_chunk = random.below(24) * BLOCK;
             if round % 4 == 0 {
+                // Where all are unreadable it is the host that says so: see hosts_errors.
+                let spared = (in_chunk / BLOCK) as u8 % shape.members;
                 let slots: Vec<u8> = (0..2 + random.below(2))
                     .map(|_| random.below(u64::from(shape.members)) as u8)
+                    .filter(|slot| *slot != spared)
                     .collect();
                 for slot in slots {
                     spoil(&array, Slot(slot), in_chunk);
