@@ -321,6 +321,12 @@ impl Machine {
         }
     }
 
+    /// Until when it does.
+    #[must_use]
+    pub fn stands_until_ns(&self) -> u64 {
+        self.stands_until_ns
+    }
+
     /// Whether it does.
     #[must_use]
     pub fn stands_still(&self) -> bool {

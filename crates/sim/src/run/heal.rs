@@ -44,14 +44,15 @@ impl Run<'_> {
     }
 
     /// Commands that a drive holds longer than the array waits cost it its place. That is a fault, and faults are
-    /// over before anybody asks whether the array is whole.
+    /// over before anybody asks whether the array is whole. So is a standstill: what is ordered then waits.
     fn outlast_hangs(&mut self) -> Result<(), Failure> {
         self.machine.borrow_mut().tripwire = None;
         let now_ns = self.now_ns();
         let end_ns = {
-            let drives = &self.machine.borrow().drives;
-            let ends = drives.iter().map(|drive| drive.faults.answers_by_ns());
-            ends.max().unwrap_or(0)
+            let machine = self.machine.borrow();
+            let drives = machine.drives.iter();
+            let ends = drives.map(|drive| drive.faults.answers_by_ns());
+            ends.max().unwrap_or(0).max(machine.stands_until_ns())
         };
         if end_ns <= now_ns {
             return Ok(());

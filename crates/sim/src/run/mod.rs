@@ -374,6 +374,8 @@ impl<'a> Run<'a> {
             } if self.history.mode == Mode::Lying => {
                 return self.scrub_differs(volume.0, member_offset_bytes);
             }
+            // What a copy of a drive cannot have of a RAID 0.
+            Event::BadBlocksRecorded(range) if self.is_lenient_at(range.offset_bytes) => {}
             Event::MemberFailed { member, .. } => return self.member_failed(member),
             Event::VolumeFailed(volume) if self.may_fail(volume.0) => {}
             Event::Mismatch { .. }

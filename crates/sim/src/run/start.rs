@@ -10,8 +10,8 @@ use engine::shard::Options;
 use engine::units::Nanos;
 use metadata::imsm::start::StartOptions;
 
-/// How often a start that a failing drive stops is tried.
-const START_TRIES: usize = 6;
+/// How often a start that a failing drive stops is tried at most: each uses up one of its errors.
+const START_TRIES: usize = 100;
 
 impl Run<'_> {
     /// Starts a process on the drives that are there.
@@ -48,8 +48,15 @@ impl Run<'_> {
         };
         self.counts.lives += 1;
         // A drive that fails now and then stops the start, and somebody starts it again.
-        let is_armed = |drive: &crate::drive::Drive| drive.faults.is_armed();
-        let armed = self.machine.borrow().drives.iter().any(is_armed);
+        let machine = &self.machine;
+        let is_armed = || {
+            machine
+                .borrow()
+                .drives
+                .iter()
+                .any(|drive| drive.faults.is_armed())
+        };
+        let mut armed = is_armed();
         let lenient = self.lenient_volumes();
         let needed = |at: usize| !lenient[at];
         let start = || Process::start_all(&self.machine, &bays, with, needed);
@@ -65,6 +72,7 @@ impl Run<'_> {
         }
         for _ in 1..START_TRIES {
             if started.is_err() && armed {
+                armed = is_armed();
                 started = start();
             }
         }

@@ -9,6 +9,7 @@ use crate::machine::Ending;
 use assembly::assemble::bitmap::bitmapped_volume;
 use engine::control::message::Message;
 use engine::control::record::MemberState;
+use engine::layout::Geometry;
 use engine::units::MemberId;
 use engine::world::Input;
 use metadata::imsm::place::Placement;
@@ -45,6 +46,15 @@ impl Run<'_> {
     /// wrong.
     pub(super) fn is_lenient(&self, volume: u8) -> bool {
         self.history.mode.is_beyond() || self.history.topology.is_beside_redundancy(volume)
+    }
+
+    /// Whether a place on a member belongs to such a volume.
+    pub(super) fn is_lenient_at(&self, offset_bytes: u64) -> bool {
+        let mut volumes = (0u8..).zip(&self.shapes);
+        let lies_in = |shape: &Geometry| {
+            (shape.start_bytes..shape.start_bytes + shape.component_bytes).contains(&offset_bytes)
+        };
+        volumes.any(|(volume, shape)| self.is_lenient(volume) && lies_in(shape))
     }
 
     /// By volume: the same.
