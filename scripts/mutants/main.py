@@ -143,6 +143,8 @@ def drawn(mutants, results):
     """An order by the code's hash, what was touched first; of one crate, because each crate costs a build. Those that
     nobody has tried yet are for a run by name: what comes of them is for somebody to judge."""
     mutants = [mutant for mutant in mutants if results.get(mutant["key"], "").startswith("caught")]
+    if not mutants:
+        sys.exit("error: of these mutants none is known to be noticed; try them by name first")
     seed, files = os.environ.get("MUTANTS_SEED", "0"), touched()
     order = sorted(mutants, key=lambda mutant: (mutant["file"] not in files, hashed(seed + mutant["key"])))
     return [mutant for mutant in order if mutant["package"] == order[0]["package"]]

@@ -180,6 +180,12 @@ impl Controller {
         self.updater.is_durable() && self.undecided.is_empty()
     }
 
+    /// Whether a member is not used any more, be it on record or not yet.
+    #[must_use]
+    pub fn has_failed(&self, member: MemberId) -> bool {
+        self.failed.has(member)
+    }
+
     /// Whether every shard works by the view as it stands.
     #[must_use]
     pub fn is_followed(&self) -> bool {

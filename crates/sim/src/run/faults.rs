@@ -30,9 +30,10 @@ impl Run<'_> {
         };
         let machine = self.machine.borrow();
         let now_ns = machine.queue.now_ns();
-        let suspect = |&bay: &usize| {
+        let suspect = |(member, &bay): (u8, &usize)| {
             let faults = &machine.drives[bay].faults;
-            faults.gone
+            process.controller().has_failed(MemberId(member))
+                || faults.gone
                 || faults.is_armed()
                 || faults.has_bad_sectors()
                 || self.meddled[bay]
@@ -43,7 +44,7 @@ impl Run<'_> {
             let faults = &machine.drives[bay].faults;
             faults.is_armed() || faults.has_bad_sectors()
         };
-        let suspect: Vec<bool> = machine.bays.iter().map(suspect).collect();
+        let suspect: Vec<bool> = (0u8..).zip(&machine.bays).map(suspect).collect();
         let mut bays = machine.bays.iter().copied().chain(self.bays_coming_back());
         let has_defective = bays.any(defective);
         let lenient = self.lenient_volumes();
