@@ -100,6 +100,15 @@ impl Run<'_> {
         }
     }
 
+    /// Beyond the budget, a drive may have dropped what its flush or a write with FUA was to make durable, and another one
+    /// have failed of the same: that is the host's, as far as anybody can tell, nothing of it is on record, and the drive
+    /// serves at the next start.
+    fn may_have_dropped_writes(&self) -> bool {
+        let machine = self.machine.borrow();
+        let mut drives = machine.drives.iter();
+        self.history.mode.is_beyond() && drives.any(|drive| drive.faults.flush_failed)
+    }
+
     /// Some drive's metadata cannot be read, and whoever starts the array knows.
     fn has_bad_metadata(&self) -> bool {
         let machine = self.machine.borrow();
@@ -116,6 +125,7 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         let note = format!("{outage:?} {meddling:?}");
         self.machine.borrow_mut().note(&Note::Action(&note));
+        let dropped = self.may_have_dropped_writes();
         if let Some(process) = self.process.take() {
             self.remove_replaced(&process);
             process.end(ending);
@@ -125,6 +135,7 @@ impl Run<'_> {
         let is_cut = |what: &Meddling| matches!(what, Meddling::CutAgain(_));
         let power = ending == Ending::Power || meddling.iter().any(is_cut);
         let (caches_lost, illness) = self.between_lives();
+        let caches_lost = caches_lost || dropped;
         let lenient = self.lenient_volumes();
         let oracles = self.oracles.iter_mut().zip(&lenient);
         // Who stops in order flushes, but not a volume that has failed.
