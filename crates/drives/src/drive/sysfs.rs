@@ -9,14 +9,22 @@ use std::path::PathBuf;
 pub(crate) struct Device {
     major: u32,
     minor: u32,
+    /// Where the kernel has its block devices by number.
+    all: PathBuf,
 }
 
 impl Device {
     /// From `st_rdev`.
     pub fn new(number: u64) -> Device {
+        Device::among("/sys/dev/block", number)
+    }
+
+    /// The same, with another folder instead of the kernel's.
+    pub fn among(all: impl Into<PathBuf>, number: u64) -> Device {
         Device {
             major: rustix::fs::major(number),
             minor: rustix::fs::minor(number),
+            all: all.into(),
         }
     }
 
@@ -25,13 +33,13 @@ impl Device {
     }
 
     fn folder(&self) -> PathBuf {
-        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+        self.all.join(format!("{}:{}", self.major, self.minor))
     }
 
     /// Whether the kernel still has the device.
     pub fn exists(&self) -> bool {
         // Where /sys is not mounted nothing can be said, and the size decides.
-        self.folder().exists() || !PathBuf::from("/sys/dev/block").exists()
+        self.folder().exists() || !self.all.exists()
     }
 
     /// An attribute of the device or, for a partition, of the drive that it is part of.
@@ -97,8 +105,75 @@ fn scsi_unit_serial(page: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use rustix::fs::makedev;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    /// A drive 259:0 with a partition 259:1, as the kernel shows them in `/sys`, without any attributes.
+    /// Returns the folder of devices by number, and the drive's queue.
+    pub(in crate::drive) fn drive_with_partition(folder: &Path) -> (PathBuf, PathBuf) {
+        let (all, drive) = (folder.join("block"), folder.join("nvme0n1"));
+        let (partition, queue) = (drive.join("nvme0n1p1"), drive.join("queue"));
+        for made in [&all, &partition, &queue] {
+            fs::create_dir_all(made).unwrap();
+        }
+        fs::write(partition.join("partition"), "1\n").unwrap();
+        symlink(&drive, all.join("259:0")).unwrap();
+        symlink(&partition, all.join("259:1")).unwrap();
+        (all, queue)
+    }
+
+    #[test]
+    fn only_a_drive_that_says_so_needs_no_flushes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (all, queue) = drive_with_partition(folder.path());
+        for minor in [0, 1] {
+            let device = Device::among(&all, makedev(259, minor));
+            for (mode, volatile) in [
+                (None, true),
+                (Some("write back\n"), true),
+                (Some("write through\n"), false),
+                (Some("\n"), true),
+                (Some("of another kind\n"), true),
+            ] {
+                let _ = fs::remove_file(queue.join("write_cache"));
+                if let Some(mode) = mode {
+                    fs::write(queue.join("write_cache"), mode).unwrap();
+                }
+                assert_eq!(device.volatile_cache(), volatile, "{minor} {mode:?}");
+            }
+            fs::remove_file(queue.join("write_cache")).unwrap();
+        }
+        let unknown = Device::among(&all, makedev(8, 0));
+        assert!(unknown.volatile_cache());
+    }
+
+    #[test]
+    fn a_drive_without_a_command_for_zeroes_does_not_discard() {
+        let folder = tempfile::tempdir().unwrap();
+        let (all, queue) = drive_with_partition(folder.path());
+        for (bytes, discards) in [("0\n", false), ("131072\n", true), ("\n", true)] {
+            fs::write(queue.join("write_zeroes_max_bytes"), bytes).unwrap();
+            for minor in [0, 1] {
+                let device = Device::among(&all, makedev(259, minor));
+                assert_eq!(device.discards(), discards, "{minor} {bytes:?}");
+            }
+        }
+        assert!(Device::among(&all, makedev(8, 0)).discards(), "unknown");
+    }
+
+    #[test]
+    fn a_drive_is_gone_when_the_kernel_has_it_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let (all, _) = drive_with_partition(folder.path());
+        assert!(Device::among(&all, makedev(259, 1)).exists());
+        assert!(!Device::among(&all, makedev(259, 2)).exists());
+        let nowhere = folder.path().join("nowhere");
+        let device = Device::among(nowhere, makedev(259, 2));
+        assert!(device.exists(), "nobody can say");
+    }
 
     #[test]
     fn scsi_page_80() {
