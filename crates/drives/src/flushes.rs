@@ -62,54 +62,88 @@ impl Flushes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::sync::mpsc::channel;
+    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::time::{Duration, Instant};
 
-    /// Holds a first flush in the middle, lets `others` come meanwhile, and ends it with `result`. Returns
-    /// what all were told, and how often the kernel was asked.
-    fn together(others: usize, result: Result<(), i32>) -> (Vec<Result<(), i32>>, u32) {
+    /// Waits until the thread of this number, as soon as it is known, sleeps or has ended.
+    fn is_asleep(thread: &AtomicI32) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let number = thread.load(Ordering::Acquire);
+            if number != 0 {
+                let stat = std::fs::read_to_string(format!("/proc/self/task/{number}/stat"));
+                // Behind the name in parentheses comes the state.
+                let is_running = |stat: String| !stat.contains(") S ");
+                if !stat.is_ok_and(is_running) {
+                    return;
+                }
+            }
+            assert!(Instant::now() < deadline, "it runs and runs");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Holds a first flush in the middle, lets `others` come meanwhile, and ends it with `result` when they
+    /// sleep; the kernel answers `later` to all after it. Returns what all were told, and how often the kernel
+    /// was asked.
+    fn together(
+        others: usize,
+        result: Result<(), i32>,
+        later: Result<(), i32>,
+    ) -> (Vec<Result<(), i32>>, u32) {
         let flushes = Flushes::default();
         let asked = AtomicU32::new(0);
-        let ((begun, has_begun), (end, may_end)) = (channel(), channel());
+        let threads: Vec<AtomicI32> = (0..others).map(|_| AtomicI32::new(0)).collect();
+        let mut alone = false;
         let told = std::thread::scope(|scope| {
-            let first = scope.spawn(|| {
-                flushes.flush(|| {
-                    asked.fetch_add(1, Ordering::Relaxed);
-                    begun.send(()).expect("the test waits");
-                    may_end.into_iter().next();
-                    result
-                })
-            });
-            has_begun.recv().expect("the first flush begins");
-            let others: Vec<_> = (0..others)
-                .map(|_| {
-                    scope.spawn(|| {
+            let mut handles = Vec::new();
+            let first = flushes.flush(|| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                let start = |thread| {
+                    let (flushes, asked) = (&flushes, &asked);
+                    scope.spawn(move || {
+                        let number = rustix::thread::gettid().as_raw_nonzero().get();
+                        AtomicI32::store(thread, number, Ordering::Release);
                         flushes.flush(|| {
-                            // The kernel has told the error once.
                             asked.fetch_add(1, Ordering::Relaxed);
-                            Ok(())
+                            later
                         })
                     })
-                })
-                .collect();
-            end.send(()).expect("the first flush waits");
-            let mut told = vec![first.join().expect("no panic")];
-            told.extend(
-                others
-                    .into_iter()
-                    .map(|other| other.join().expect("no panic")),
-            );
-            told
+                };
+                handles.extend(threads.iter().map(start));
+                threads.iter().for_each(is_asleep);
+                alone = asked.load(Ordering::Relaxed) == 1;
+                result
+            });
+            let others = handles.into_iter().map(|other| other.join());
+            let others = others.map(|told| told.expect("no panic"));
+            std::iter::once(first).chain(others).collect()
         });
+        assert!(alone, "another flush ran at the same time");
         (told, asked.into_inner())
     }
 
     #[test]
     fn an_error_that_the_kernel_tells_once_is_told_to_all() {
         for others in [1, 7] {
-            let (told, asked) = together(others, Err(5));
+            let (told, asked) = together(others, Err(5), Ok(()));
             assert_eq!(told, vec![Err(5); others + 1]);
             assert_eq!(asked, 1);
+        }
+    }
+
+    /// Whoever comes meanwhile goes by this, so it has to be there before the kernel is asked.
+    #[test]
+    fn a_flush_has_begun_before_the_kernel_is_asked_and_runs_until_it_has_answered() {
+        let flushes = Flushes::default();
+        for number in 1..=3 {
+            let result = flushes.flush(|| {
+                let state = flushes.hold();
+                assert_eq!((state.begun, state.is_running), (number, true));
+                Ok(())
+            });
+            assert_eq!(result, Ok(()));
+            assert!(!flushes.hold().is_running);
         }
     }
 
@@ -122,11 +156,21 @@ mod tests {
     }
 
     #[test]
+    fn those_that_share_a_flush_share_its_error() {
+        for others in [1, 7] {
+            let (told, asked) = together(others, Ok(()), Err(5));
+            assert_eq!(told[0], Ok(()));
+            assert_eq!(told[1..], vec![Err(5); others]);
+            assert_eq!(asked, 2);
+        }
+    }
+
+    #[test]
     fn a_flush_that_comes_while_one_runs_is_not_covered_by_that() {
-        let (told, asked) = together(1, Ok(()));
+        let (told, asked) = together(1, Ok(()), Ok(()));
         assert_eq!((told, asked), (vec![Ok(()); 2], 2));
-        let (told, asked) = together(7, Ok(()));
+        let (told, asked) = together(7, Ok(()), Ok(()));
         assert_eq!(told, vec![Ok(()); 8]);
-        assert!((2..=8).contains(&asked), "{asked}");
+        assert_eq!(asked, 2, "those that wait share one");
     }
 }
