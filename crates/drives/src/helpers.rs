@@ -226,6 +226,57 @@ mod tests {
         answers
     }
 
+    /// The kernel tells once that data were lost: to a thread of the member, or to whoever flushes beside them.
+    #[test]
+    fn an_error_of_one_flush_is_told_to_all_that_follow_whoever_flushes() {
+        let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
+        let helpers = Helpers::start(&file, FileSize::new(0, true)).unwrap();
+        let options = ArenaOptions {
+            length_bytes: 1 << 16,
+            prefault: false,
+            lock: false,
+        };
+        let arena = Arena::new(options).unwrap();
+        let mut mailbox = Mailbox::new().unwrap();
+        let job = |kind, index, reply| {
+            let mut memory = [Iovec::EMPTY; STEP_SEGMENTS_MAX];
+            memory[0] = Iovec::new(arena.pointer(arena.start(), 512), 512);
+            Job {
+                call: Call {
+                    kind,
+                    offset_bytes: 0,
+                    length_bytes: 512,
+                },
+                memory,
+                pieces: usize::from(kind != StepKind::Flush),
+                owners: [arena.clone(), arena.clone()],
+                reply,
+                index,
+            }
+        };
+        let write = |fua| StepKind::Write { fua };
+        let mut results = |helpers: &Helpers| {
+            [StepKind::Flush, write(true), write(false), StepKind::Read].map(|kind| {
+                // SAFETY: the memory lies in the arena, and one job at a time uses it.
+                unsafe { helpers.add(job(kind, 7, mailbox.sender())) };
+                let moved = answers(&mut mailbox, 1)[0];
+                assert_eq!(moved.index, 7);
+                moved.result
+            })
+        };
+        assert_eq!(results(&helpers), [0, 512, 512, 512]);
+        // One beside the threads has failed.
+        assert_eq!(helpers.flushes.flush(|| Err(28)), Err(28));
+        assert_eq!(results(&helpers), [-28, -28, 512, 512]);
+        assert_eq!(helpers.flush(file.as_fd()), Err(28));
+        // One of the threads has failed: this cannot be flushed.
+        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, 0.into()).unwrap();
+        let null = Arc::new(null);
+        let helpers = Helpers::start(&null, FileSize::new(0, true)).unwrap();
+        assert_eq!(results(&helpers), [-22, -22, 512, 0]);
+        assert_eq!(helpers.flush(file.as_fd()), Err(22));
+    }
+
     #[test]
     fn calls_that_hang_are_waited_for_and_those_behind_them_can_be_withdrawn() {
         // Reading an empty pipe hangs.
@@ -275,6 +326,8 @@ mod tests {
         assert!(!helpers.withdraw(&mailbox.sender(), all - 1), "gone");
         assert!(!helpers.withdraw(&mailbox.sender(), 0), "begun");
         assert!(!mailbox.has_mail());
+        // Whatever happens to the shards, what the calls may touch stays: twice for each job, and our own.
+        assert_eq!(Arc::strong_count(&arena), 2 * (all as usize - 1) + 1);
         // What has begun, and what waits, is done although nobody can add more.
         drop(helpers);
         for _ in 1..all {
