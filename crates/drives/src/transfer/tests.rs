@@ -120,7 +120,7 @@ fn ends_and_torn_sectors_are_errors() {
     let mut bench = bench();
     let piece = Payload::Piece(bench.arena.start());
     for (kind, errno) in [(StepKind::Read, ENXIO), (WRITE, EIO)] {
-        for count in [0, 100, 9000] {
+        for count in [0, 100, 9000, 9216] {
             let mut transfer = bench.transfer(kind, piece, 8192);
             assert_eq!(
                 transfer.moved(&mut bench.ring, count),
@@ -180,4 +180,138 @@ fn slots_are_reused_and_grow() {
     assert!(bench.transfers.slots.len() <= 9);
     assert!(!bench.mailbox.has_mail(), "the ring answers by itself");
     assert!(bench.transfers.find(Answer::Done(Token(3))).is_none());
+}
+
+/// The parts of an entry that say what the kernel is to do, in the form of `struct io_uring_sqe`.
+#[derive(PartialEq, Eq, Debug)]
+struct Asked {
+    opcode: u8,
+    offset_bytes: u64,
+    address: u64,
+    length: u32,
+    flags: u32,
+}
+
+fn asked(transfer: &Transfer, bench: &mut Bench) -> Asked {
+    let entry = transfer.entry(&mut bench.ring, bench.slot, bench.transfers.zeros);
+    // SAFETY: an entry is 64 bytes, all of which have been written, and any bytes are bytes.
+    let bytes = unsafe { std::mem::transmute::<squeue::Entry, [u8; 64]>(entry) };
+    let short = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    Asked {
+        opcode: bytes[0],
+        offset_bytes: long(8),
+        address: long(16),
+        length: short(24),
+        flags: short(28),
+    }
+}
+
+// From include/uapi/linux/io_uring.h and fs.h.
+const WRITEV: u8 = 2;
+const FSYNC: u8 = 3;
+const WRITE_FIXED: u8 = 5;
+const FALLOCATE: u8 = 17;
+const WRITE_PLAIN: u8 = 23;
+const DATASYNC: u32 = 1;
+const DSYNC: u32 = 2;
+
+#[test]
+fn each_write_with_fua_is_to_be_durable_and_so_is_the_rest_of_it() {
+    let mut bench = bench();
+    let registered = bench.arena.start();
+    let own = bench.ring.internal_arena().start();
+    let is_registered = bench.ring.report().registered_memory.is_ok();
+    let fixed = [WRITE_PLAIN, WRITE_FIXED][usize::from(is_registered)];
+    for (fua, flags) in [(true, DSYNC), (false, 0)] {
+        let kind = StepKind::Write { fua };
+        let list = bench.ring.vectors().take();
+        for offset in [0, 65_536] {
+            let address = (registered.0 + offset) as *mut u8;
+            assert!(bench.ring.vectors().push(list, address, 4096));
+        }
+        for (payload, opcode, length, rest) in [
+            (Payload::Piece(registered), fixed, 8192, 3072),
+            (Payload::Piece(own), WRITE_PLAIN, 8192, 3072),
+            (Payload::List(list), WRITEV, 2, 1),
+        ] {
+            let mut transfer = bench.transfer(kind, payload, 8192);
+            let whole = asked(&transfer, &mut bench);
+            assert_eq!((whole.opcode, whole.flags), (opcode, flags), "{payload:?}");
+            assert_eq!((whole.offset_bytes, whole.length), (8192, length));
+            assert_eq!(transfer.settled(&mut bench.ring, 5120), None);
+            let after = asked(&transfer, &mut bench);
+            assert_eq!((after.opcode, after.flags), (opcode, flags), "{payload:?}");
+            assert_eq!((after.offset_bytes, after.length), (8192 + 5120, rest));
+            if let Payload::Piece(start) = payload {
+                assert_eq!(after.address, start.0 + 5120);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_payload_is_asked_for_by_its_own_name() {
+    const KEEP_SIZE: u32 = 1;
+    let mut bench = bench();
+    let zero = |keep_allocated| StepKind::Zero { keep_allocated };
+    for (kind, mode) in [
+        (zero(true), KEEP_SIZE | 16),
+        (zero(false), KEEP_SIZE | 2),
+        (StepKind::Discard, KEEP_SIZE | 2),
+    ] {
+        let transfer = bench.transfer(kind, Payload::Nothing, 4096);
+        let asked = asked(&transfer, &mut bench);
+        // The kernel wants the range's length where others have an address.
+        assert_eq!((asked.opcode, asked.length), (FALLOCATE, mode), "{kind:?}");
+        assert_eq!((asked.offset_bytes, asked.address), (8192, 4096));
+    }
+    let flush = bench.transfer(StepKind::Flush, Payload::Nothing, 0);
+    let asked = asked(&flush, &mut bench);
+    assert_eq!((asked.opcode, asked.flags), (FSYNC, DATASYNC));
+    // Of the whole file.
+    assert_eq!((asked.offset_bytes, asked.address, asked.length), (0, 0, 0));
+}
+
+#[test]
+fn an_error_is_an_error_whatever_it_was_about() {
+    let mut bench = bench();
+    let piece = Payload::Piece(bench.arena.start());
+    for (kind, payload) in [
+        (StepKind::Read, piece),
+        (WRITE, piece),
+        (StepKind::Write { fua: true }, piece),
+        (StepKind::Flush, Payload::Nothing),
+        (StepKind::Discard, Payload::Zeros),
+    ] {
+        for errno in [1, EIO, ENOSYS, EOPNOTSUPP] {
+            let mut transfer = bench.transfer(kind, payload, 8192);
+            assert_eq!(transfer.settled(&mut bench.ring, -errno), Some(errno));
+            assert_eq!(transfer.payload, payload, "{kind:?} is not tried otherwise");
+        }
+    }
+    for errno in [ENOSYS, EOPNOTSUPP] {
+        let mut transfer = bench.transfer(StepKind::Discard, Payload::Nothing, 8192);
+        assert_eq!(transfer.settled(&mut bench.ring, -errno), None);
+        assert_eq!(
+            transfer.payload,
+            Payload::Zeros,
+            "no such call is no such zeros"
+        );
+    }
+    // No byte has moved: an end where the drive should go on, or a refusal without a reason.
+    for (kind, payload, errno) in [
+        (StepKind::Read, piece, ENXIO),
+        (WRITE, piece, EIO),
+        (StepKind::Discard, Payload::Zeros, EIO),
+        (StepKind::Flush, Payload::Nothing, 0),
+        (StepKind::Discard, Payload::Nothing, 0),
+    ] {
+        let mut transfer = bench.transfer(kind, payload, 8192);
+        assert_eq!(
+            transfer.settled(&mut bench.ring, 0),
+            Some(errno),
+            "{kind:?}"
+        );
+    }
 }
