@@ -5,6 +5,8 @@ use engine::policy::ErrorClass;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+pub(crate) mod special;
+
 fn image(folder: &Path, name: &str, size_bytes: u64) -> PathBuf {
     let path = folder.join(name);
     std::fs::File::create(&path)
@@ -267,6 +269,9 @@ fn loop_devices_are_block_devices() {
     assert_eq!(drive.size_bytes(), 1 << 20);
     assert!(drive.direct() && drive.block_device().is_some());
     assert_eq!(drive.serial(), "loop-d3.img");
+    let flags = rustix::fs::fcntl_getfl(drive.fd().unwrap()).unwrap();
+    assert!(flags.contains(rustix::fs::OFlags::DIRECT));
+    assert_eq!(drive.volatile_cache(), drive.volatile_cache_now());
     check_blocking_io(&drive);
     let message = refused(&device.0);
     assert!(message.contains("is in use by"), "{message}");

@@ -8,6 +8,7 @@ use engine::units::{Slot, VolumeId};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+mod durable;
 mod files;
 mod limits;
 mod ports;

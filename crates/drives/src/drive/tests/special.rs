@@ -1,0 +1,40 @@
+//! Members over character devices, whose errors say what the kernel was asked for:
+//!
+//! | | a plain write | a write with `RWF_DSYNC` | fdatasync |
+//! |---|---|---|---|
+//! | `/dev/null` | taken | taken | EINVAL |
+//! | `/dev/full` | ENOSPC | EOPNOTSUPP; by the ring ENOSPC | EINVAL |
+//!
+//! The driver of `/dev/full` has no way to be given flags, so the kernel refuses them before it asks the driver.
+
+use super::super::*;
+use rustix::fs::{Mode, OFlags};
+use std::sync::atomic::AtomicBool;
+
+pub(crate) const ENOSPC: i32 = 28;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EOPNOTSUPP: i32 = 95;
+
+/// A member of 1 MiB over such a device.
+pub(crate) fn over(device: &str, io_path: IoPath) -> Drive {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = Arc::new(rustix::fs::open(device, flags, Mode::empty()).expect("it is everywhere"));
+    let helpers = (io_path == IoPath::Helpers)
+        .then(|| Helpers::start(&fd, FileSize::new(0, true)).expect("threads"));
+    Drive {
+        name: device.to_owned(),
+        serial: "SPECIAL".to_owned(),
+        size_bytes: 1 << 20,
+        sector_bytes: 512,
+        volatile_cache: true,
+        discards: AtomicBool::new(true),
+        direct: true,
+        block_device: None,
+        io_path,
+        file_size: None,
+        backing: Backing::File(fd),
+        helpers,
+        pace: None,
+        notes: Vec::new(),
+    }
+}

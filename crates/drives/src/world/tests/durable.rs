@@ -1,0 +1,168 @@
+//! What is to be durable is asked of the kernel as such, whichever way it goes, and its errors are told.
+
+use super::*;
+use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, over};
+use std::process::Command;
+
+const WAYS: [IoPath; 3] = [IoPath::Ring, IoPath::Inline, IoPath::Helpers];
+
+fn serving(device: &str, way: IoPath) -> RingWorld<()> {
+    world([Arc::new(over(device, way))])
+}
+
+/// Has a record written; the errno, or zero.
+fn persisted(world: &mut RingWorld<()>) -> i32 {
+    world.persist(MemberId(0), &record(1));
+    match inputs(world, 1)[..] {
+        [Input::Persisted { result, .. }] => result.map_or_else(|error| error.errno, |()| 0),
+        ref other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn a_flush_that_the_kernel_refuses_is_an_error_whichever_way() {
+    for way in WAYS {
+        let mut world = serving("/dev/null", way);
+        start(&mut world, 1, (0, WRITE, 4096), &[(0, 512)]);
+        succeed(&mut world, 1);
+        start_bare(&mut world, 2, 0, StepKind::Flush, (0, 0));
+        assert_eq!(fail(&mut world, 2).errno, EINVAL, "{way:?}");
+    }
+}
+
+/// Of a plain call the kernel takes no such flag for this device; what the ring is given is looked at in the
+/// tests of `crate::transfer`.
+#[test]
+fn a_write_with_fua_and_a_record_ask_for_durable_writes() {
+    for way in [IoPath::Inline, IoPath::Helpers] {
+        let mut world = serving("/dev/full", way);
+        for pieces in [&[(0, 512)][..], &[(0, 512), (8192, 512)]] {
+            start(&mut world, 1, (0, WRITE, 4096), pieces);
+            assert_eq!(fail(&mut world, 1).errno, ENOSPC, "{way:?}");
+            start(&mut world, 2, (0, WRITE_FUA, 4096), pieces);
+            assert_eq!(fail(&mut world, 2).errno, EOPNOTSUPP, "{way:?}");
+        }
+        assert_eq!(persisted(&mut world), EOPNOTSUPP, "{way:?}");
+    }
+    assert_eq!(persisted(&mut serving("/dev/full", IoPath::Ring)), ENOSPC);
+}
+
+/// A file system of another process need not look at the flag that comes with a write.
+#[test]
+fn helpers_flush_after_a_write_with_fua_and_after_a_record() {
+    let mut world = serving("/dev/null", IoPath::Helpers);
+    start(&mut world, 1, (0, WRITE, 4096), &[(0, 512)]);
+    succeed(&mut world, 1);
+    start(&mut world, 2, (0, WRITE_FUA, 4096), &[(0, 512)]);
+    assert_eq!(fail(&mut world, 2).errno, EINVAL);
+    assert_eq!(persisted(&mut world), EINVAL);
+    for way in [IoPath::Ring, IoPath::Inline] {
+        assert_eq!(persisted(&mut serving("/dev/null", way)), 0, "{way:?}");
+    }
+}
+
+/// The kernel takes what fits below the limit on a process's files and refuses the rest. A process of its own
+/// has such a limit; it comes with a signal, which a shell can have ignored.
+#[test]
+fn a_write_of_which_the_kernel_takes_a_part_is_no_success() {
+    const CHILD: &str = "FULLSTRIPE_TEST_LIMITED_FILES";
+    const LIMIT_BYTES: u64 = 1 << 19;
+    const EFBIG: i32 = 27;
+    if std::env::var_os(CHILD).is_none() {
+        let name = "a_write_of_which_the_kernel_takes_a_part_is_no_success";
+        let output = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("world::tests::durable::{name}")])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = WAYS.map(|way| {
+        let path = image(folder.path(), &format!("{way}.img"), 1 << 20);
+        let spec = path.to_str().unwrap().parse().unwrap();
+        let drive = Drive::open(&spec, Access::Exclusive).unwrap();
+        Arc::new(drive.with_io_path(way))
+    });
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current = Some(LIMIT_BYTES);
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+    let mut world = world(files.clone());
+    put(&world, 0, &[7; 16_384]);
+    for (member, file) in (0..).zip(&files) {
+        for kind in [WRITE, WRITE_FUA] {
+            for pieces in [&[(0, 8192)][..], &[(0, 2048), (8192, 6144)]] {
+                start(&mut world, 1, (member, kind, LIMIT_BYTES - 4096), pieces);
+                assert_eq!(fail(&mut world, 1).errno, EFBIG, "{kind:?}");
+                let back = file.read_at(LIMIT_BYTES - 4096, 8192).unwrap();
+                assert_eq!(back, [[7; 4096], [0; 4096]].concat());
+            }
+        }
+        let error = file.write_at(LIMIT_BYTES - 512, &[7; 1024]).unwrap_err();
+        assert_eq!(error.error.errno, EFBIG);
+    }
+}
+
+/// A record's parts belong together: the one after them comes when they are all there.
+#[test]
+fn a_record_is_written_to_its_end_before_the_next_begins() {
+    let drives = [0, 1].map(|_| drive("ram:1m,latency=1ms"));
+    let mut world = world(drives.clone());
+    world.encoder = Box::new(|_, record| {
+        let part = |n: u64| (4096 * n, vec![(10 * record.generation + n) as u8; 512]);
+        Ok((0..3).map(part).collect())
+    });
+    for generation in 1..=3 {
+        (0..2).for_each(|member| world.persist(MemberId(member), &record(generation)));
+    }
+    let state = |drive: &Drive| [0, 4096, 8192].map(|at| drive.read_at(at, 1).unwrap()[0]);
+    // Every state that such a member may be in, in order.
+    let steps = (1..=3).flat_map(|generation| (0..3).map(move |part| (generation, part)));
+    let mut right = vec![[0; 3]];
+    for (generation, part) in steps {
+        let mut next = *right.last().unwrap();
+        next[part] = 10 * generation + part as u8;
+        right.push(next);
+    }
+    let mut at = [0; 2];
+    let mut found = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while found.len() < 6 {
+        assert!(Instant::now() < deadline, "{found:?}");
+        let before = found.len();
+        world.reap(&mut found);
+        world.submit();
+        for (at, drive) in at.iter_mut().zip(&drives) {
+            let state = state(drive);
+            let ahead = right[*at..].iter().position(|right| *right == state);
+            *at += ahead.unwrap_or_else(|| panic!("{state:?} after {:?}", right[*at]));
+        }
+        if found.len() == before {
+            let until = world.now().after(Nanos(100_000));
+            world.wait(Some(until));
+        }
+    }
+    assert_eq!(at, [9; 2]);
+}
+
+/// Memory that a drive still reads from or writes to must not be given to anybody else.
+#[test]
+fn io_that_is_given_up_stays_until_the_kernel_lets_go_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = world([drive(image(folder.path(), "d0.img", 1 << 20))]);
+    start(&mut world, 1, (0, WRITE, 4096), &[(0, 4096)]);
+    start(&mut world, 2, (0, WRITE, 8192), &[(0, 4096)]);
+    world.cancel(Token(1));
+    // Nothing has been heard of the kernel, which has not even been asked.
+    assert_eq!((world.transfers.len(), world.ready.len()), (2, 0));
+    let all = results(&mut world, 2);
+    assert_eq!(all[1], (2, Ok(())), "the other goes on");
+    assert_eq!(world.transfers.len(), 0);
+}
