@@ -5,6 +5,7 @@ use engine::policy::ErrorClass;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+mod durable;
 pub(crate) mod special;
 
 fn image(folder: &Path, name: &str, size_bytes: u64) -> PathBuf {
