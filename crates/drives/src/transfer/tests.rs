@@ -246,8 +246,30 @@ fn each_write_with_fua_is_to_be_durable_and_so_is_the_rest_of_it() {
             if let Payload::Piece(start) = payload {
                 assert_eq!(after.address, start.0 + 5120);
             }
+            let call = transfer.call();
+            let range = (call.offset_bytes, call.length_bytes);
+            assert_eq!((call.kind, range), (kind, (8192 + 5120, 3072)));
         }
     }
+}
+
+#[test]
+fn what_goes_on_after_a_short_answer_is_the_rest_of_the_same() {
+    let mut bench = bench();
+    let start = bench.arena.start();
+    let whole = bench.transfer(StepKind::Write { fua: true }, Payload::Piece(start), 8192);
+    bench.transfers.start(&mut bench.ring, None, whole);
+    let index = bench.transfers.find(whole.answer).unwrap();
+    let goes_on = bench.transfers.answered(&mut bench.ring, None, index, 5120);
+    assert!(goes_on.is_none());
+    let rest = Transfer {
+        payload: Payload::Piece(start.at(5120)),
+        offset_bytes: 8192 + 5120,
+        left_bytes: 3072,
+        ..whole
+    };
+    let kept = bench.transfers.slots[index as usize].unwrap();
+    assert_eq!(format!("{kept:?}"), format!("{rest:?}"));
 }
 
 #[test]
