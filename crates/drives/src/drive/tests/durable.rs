@@ -25,13 +25,27 @@ fn a_flush_fails_after_one_that_a_thread_of_the_member_saw_fail() {
     assert_eq!(drive.flush().unwrap_err().error.errno, EINVAL);
 }
 
+const EBADF: i32 = 9;
+
 #[test]
-fn what_the_drive_refuses_to_write_or_has_not_is_an_error() {
+fn what_the_drive_refuses_or_has_not_is_an_error() {
     let full = over("/dev/full", IoPath::Ring);
     for bytes in [512, 100] {
         let error = full.write_at(0, &vec![1; bytes]).unwrap_err();
         assert_eq!((error.what, error.error.errno), ("write", ENOSPC));
     }
+    // Opened to be written only.
+    let flags = rustix::fs::OFlags::WRONLY;
+    let unreadable = rustix::fs::open("/dev/null", flags, 0.into()).unwrap();
+    let unreadable = Drive {
+        backing: Backing::File(Arc::new(unreadable)),
+        ..over("/dev/null", IoPath::Ring)
+    };
+    for error in [unreadable.read_at(0, 512), unreadable.read_at(7, 7)] {
+        assert_eq!(error.unwrap_err().error.errno, EBADF);
+    }
+    assert_eq!(unreadable.write_at(7, b"x").unwrap_err().error.errno, EBADF);
+    unreadable.write_at(0, &[1; 512]).unwrap();
     // It ends before it should.
     let empty = over("/dev/null", IoPath::Ring);
     for bytes in [512, 100] {

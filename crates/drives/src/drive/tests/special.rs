@@ -38,3 +38,13 @@ pub(crate) fn over(device: &str, io_path: IoPath) -> Drive {
         notes: Vec::new(),
     }
 }
+
+/// The same, held back by a millisecond.
+pub(crate) fn paced(device: &str, io_path: IoPath) -> Drive {
+    let spec: crate::spec::MemberSpec = "ram:1m,latency=1ms".parse().unwrap();
+    let throttle = crate::pace::throttle::Throttle::new(spec.limits);
+    Drive {
+        pace: Some(Pace::Limited(throttle)),
+        ..over(device, io_path)
+    }
+}

@@ -1,7 +1,7 @@
 //! What is to be durable is asked of the kernel as such, whichever way it goes, and its errors are told.
 
 use super::*;
-use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, over};
+use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, over, paced};
 use std::process::Command;
 
 const WAYS: [IoPath; 3] = [IoPath::Ring, IoPath::Inline, IoPath::Helpers];
@@ -28,6 +28,17 @@ fn a_flush_that_the_kernel_refuses_is_an_error_whichever_way() {
         start_bare(&mut world, 2, 0, StepKind::Flush, (0, 0));
         assert_eq!(fail(&mut world, 2).errno, EINVAL, "{way:?}");
     }
+}
+
+#[test]
+fn an_error_of_a_member_whose_answers_are_held_back_stays_one() {
+    for way in WAYS {
+        let mut world = world([Arc::new(paced("/dev/null", way))]);
+        start_bare(&mut world, 1, 0, StepKind::Flush, (0, 0));
+        assert_eq!(fail(&mut world, 1).errno, EINVAL, "{way:?}");
+    }
+    let mut world = world([Arc::new(paced("/dev/null", IoPath::Helpers))]);
+    assert_eq!(persisted(&mut world), EINVAL);
 }
 
 /// Of a plain call the kernel takes no such flag for this device; what the ring is given is looked at in the
@@ -150,6 +161,57 @@ fn a_record_is_written_to_its_end_before_the_next_begins() {
         }
     }
     assert_eq!(at, [9; 2]);
+}
+
+/// What waits for memory keeps its place: of two parts for the same sectors the later one stays.
+#[test]
+fn parts_that_wait_for_memory_are_written_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [0, 1, 2].map(|n| drive(image(folder.path(), &format!("d{n}.img"), 8 << 20)));
+    let mut world = world(files.clone());
+    world.encoder = Box::new(|_, record| {
+        let part = |n: u64| (4096, vec![(10 * record.generation + n) as u8; 3 << 20]);
+        Ok((0..3).map(part).collect())
+    });
+    for generation in 1..=2 {
+        (0..3).for_each(|member| world.persist(MemberId(member), &record(generation)));
+    }
+    assert!(world.metadata.waiting_count() > 3, "not all had memory");
+    for answer in inputs(&mut world, 6) {
+        assert!(matches!(answer, Input::Persisted { result: Ok(()), .. }));
+    }
+    for file in files {
+        let last = file.read_at(4096, 3 << 20).unwrap();
+        assert!(last.iter().all(|&byte| byte == 22), "{}", last[0]);
+    }
+}
+
+#[test]
+fn a_record_that_does_not_fit_the_drive_is_not_written() {
+    const SIZE: u64 = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = image(folder.path(), "d0.img", SIZE);
+    for (drive, last_is_kept) in [(drive(&file), true), (drive("ram:8m"), false)] {
+        let mut world = world([drive.clone()]);
+        for (at, length, errno) in [
+            (0, 0, EINVAL),
+            (0, METADATA_BYTES / 2 + 512, EINVAL),
+            (0, 100, EINVAL),
+            (100, 512, EINVAL),
+            (SIZE - 512, 1024, EINVAL),
+            (SIZE, 512, EINVAL),
+            (u64::MAX - 511, 512, EINVAL),
+            (SIZE - 512, 512, if last_is_kept { EINVAL } else { 0 }),
+            (SIZE - 1024, 512, 0),
+        ] {
+            world.encoder = Box::new(move |_, _| Ok(vec![(at, vec![1; length])]));
+            assert_eq!(persisted(&mut world), errno, "{length} bytes at {at}");
+        }
+        assert_eq!(drive.read_at(0, 1024).unwrap(), [0; 1024]);
+        world.encoder = Box::new(|_, _| Ok(Vec::new()));
+        assert_eq!(persisted(&mut world), EINVAL);
+    }
+    assert_eq!(std::fs::metadata(file).unwrap().len(), SIZE);
 }
 
 /// Memory that a drive still reads from or writes to must not be given to anybody else.
