@@ -78,6 +78,16 @@ impl Helpers {
     ///
     /// The system starts no more threads.
     pub fn start(fd: &Arc<OwnedFd>, size: FileSize) -> std::io::Result<Helpers> {
+        Helpers::start_some(HELPERS, fd, size)
+    }
+
+    /// As if all of them hung.
+    #[cfg(test)]
+    pub fn hanging(fd: &Arc<OwnedFd>, size: FileSize) -> Helpers {
+        Helpers::start_some(0, fd, size).expect("nothing is started")
+    }
+
+    fn start_some(count: usize, fd: &Arc<OwnedFd>, size: FileSize) -> std::io::Result<Helpers> {
         let queue = Arc::new(Queue {
             state: Mutex::new(State {
                 jobs: VecDeque::with_capacity(ROOM),
@@ -88,7 +98,7 @@ impl Helpers {
         // Dropped on failure, which ends those that have been started.
         let flushes = Arc::default();
         let helpers = Helpers { queue, flushes };
-        for _ in 0..HELPERS {
+        for _ in 0..count {
             let (queue, fd) = (helpers.queue.clone(), fd.clone());
             let flushes = helpers.flushes.clone();
             let thread = std::thread::Builder::new().name("member-io".to_owned());

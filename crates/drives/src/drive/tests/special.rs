@@ -48,3 +48,17 @@ pub(crate) fn paced(device: &str, io_path: IoPath) -> Drive {
         ..over(device, io_path)
     }
 }
+
+/// A member whose helpers hang.
+pub(crate) fn hanging() -> Drive {
+    let drive = over("/dev/null", IoPath::Inline);
+    let Backing::File(fd) = &drive.backing else {
+        unreachable!("it is a file");
+    };
+    let helpers = Helpers::hanging(fd, FileSize::new(0, true));
+    Drive {
+        io_path: IoPath::Helpers,
+        helpers: Some(helpers),
+        ..drive
+    }
+}

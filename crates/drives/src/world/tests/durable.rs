@@ -1,7 +1,7 @@
 //! What is to be durable is asked of the kernel as such, whichever way it goes, and its errors are told.
 
 use super::*;
-use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, over, paced};
+use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, hanging, over, paced};
 use std::process::Command;
 
 const WAYS: [IoPath; 3] = [IoPath::Ring, IoPath::Inline, IoPath::Helpers];
@@ -227,4 +227,59 @@ fn io_that_is_given_up_stays_until_the_kernel_lets_go_of_it() {
     let all = results(&mut world, 2);
     assert_eq!(all[1], (2, Ok(())), "the other goes on");
     assert_eq!(world.transfers.len(), 0);
+}
+
+#[test]
+fn what_helpers_that_hang_have_not_begun_can_be_given_up_and_is_no_success() {
+    let mut world = world([Arc::new(hanging())]);
+    for (token, kind) in [(1, WRITE), (2, WRITE_FUA)] {
+        start(&mut world, token, (0, kind, 4096), &[(0, 4096)]);
+    }
+    start_bare(&mut world, 3, 0, StepKind::Flush, (0, 0));
+    assert_eq!(world.transfers.len(), 3);
+    world.cancel(Token(4));
+    for token in [2, 3, 1] {
+        world.cancel(Token(token));
+        let error = fail(&mut world, token);
+        assert_eq!((error.class, error.errno), (ErrorClass::Path, ECANCELED));
+        world.cancel(Token(token));
+        assert_eq!(world.ready.len(), 0, "it is answered once");
+    }
+    assert_eq!(world.transfers.len(), 0);
+}
+
+#[test]
+fn a_drive_that_refuses_to_discard_is_told_of_once() {
+    let mut world = world([drive("ram:4k"), drive("ram:1m")]);
+    let drive = world.attachments.at(1).drive.clone();
+    let refused = |world: &mut RingWorld<()>, kind, payload| {
+        world.attachments.started(1);
+        let transfer = Transfer {
+            answer: Answer::Done(Token(1)),
+            attachment: 1,
+            way: Way::Inline,
+            sector_bytes: 512,
+            kind,
+            payload,
+            offset_bytes: 0,
+            left_bytes: 512,
+            finish: Nanos(0),
+            memory: None,
+        };
+        world.transfer_ended(transfer, 0);
+        world.submit();
+        let said = |input: &Input| format!("{input:?}").contains("DiscardRefused(MemberId(1))");
+        let mut inputs = Vec::new();
+        world.reap(&mut inputs);
+        inputs.into_iter().filter(|input| said(input)).count()
+    };
+    let zero = StepKind::Zero {
+        keep_allocated: false,
+    };
+    assert_eq!(refused(&mut world, zero, Payload::Zeros), 0);
+    assert_eq!(refused(&mut world, StepKind::Discard, Payload::Nothing), 0);
+    assert!(drive.discards());
+    assert_eq!(refused(&mut world, StepKind::Discard, Payload::Zeros), 1);
+    assert!(!drive.discards());
+    assert_eq!(refused(&mut world, StepKind::Discard, Payload::Zeros), 0);
 }

@@ -14,6 +14,7 @@ struct TagPort {
     replies: Vec<u64>,
     sent: usize,
     letters: Vec<u64>,
+    pinned: Vec<Buffer>,
 }
 
 const RECEIVE: u64 = 1;
@@ -56,9 +57,13 @@ impl Port for TagPort {
         self.replies.push(completion.tag);
     }
 
-    fn pin(&mut self, _: Buffer) {}
+    fn pin(&mut self, buffer: Buffer) {
+        self.pinned.push(buffer);
+    }
 
-    fn release(&mut self, _: Buffer) {}
+    fn release(&mut self, buffer: Buffer) {
+        self.pinned.retain(|pinned| *pinned != buffer);
+    }
 
     fn flush(&mut self, ring: &mut Ring) {
         for tag in self.replies.drain(..) {
@@ -76,6 +81,27 @@ impl Port for TagPort {
     }
 }
 
+/// Memory that a drive may still use must not be given to anybody else.
+#[test]
+fn a_port_learns_which_memory_is_pinned() {
+    let (_client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+    let port = TagPort {
+        socket: server.into(),
+        memory: Buffer(0),
+        receiving: false,
+        replies: Vec::new(),
+        sent: 0,
+        letters: Vec::new(),
+        pinned: Vec::new(),
+    };
+    let mut world = world_with(port, CompletionMode::Interrupt);
+    world.pin(Buffer(4096));
+    world.pin(Buffer(8192));
+    assert_eq!(world.port().pinned, [Buffer(4096), Buffer(8192)]);
+    world.release(Buffer(4096));
+    assert_eq!(world.port().pinned, [Buffer(8192)]);
+}
+
 #[test]
 fn a_port_asks_and_is_answered() {
     let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -86,6 +112,7 @@ fn a_port_asks_and_is_answered() {
         replies: Vec::new(),
         sent: 0,
         letters: Vec::new(),
+        pinned: Vec::new(),
     };
     let mut world = world_with(port, CompletionMode::Interrupt);
     let memory = world.ring.arena().start();

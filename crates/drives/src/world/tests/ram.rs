@@ -242,6 +242,55 @@ fn late_parity_and_reads_are_as_if_carried_out_at_once() {
     }
 }
 
+/// What has been put off looks at its memory before a log's unit or a bitmap's bits are made there.
+#[test]
+fn a_log_and_a_bitmap_find_parity_computed() {
+    let mut world = world([drive("ram:1m")]);
+    let memory = |plan: &mut Plan, step, block: u32, world: &RingWorld<()>| {
+        plan.push(step);
+        plan.add_source(at(world, block * BLOCK as u32));
+    };
+    let put_off = |world: &mut RingWorld<()>| {
+        put(world, 0, &[1; BLOCK]);
+        put(world, BLOCK as u32, &[0; BLOCK]);
+        let mut plan = Plan::with_capacity(1, 2);
+        let step = Step::compute(StepKind::Compare, 0, BLOCK as u32);
+        memory(&mut plan, step, 0, world);
+        let target = at(world, BLOCK as u32);
+        world.xor(target, BLOCK as u32, plan.segments_of(&plan.steps()[0]));
+        assert_eq!(get(world, BLOCK as u32, 1), [0], "it was to wait");
+    };
+    put_off(&mut world);
+    let mut plan = Plan::with_capacity(1, 2);
+    let kind = StepKind::Log {
+        data_offset_bytes: 0,
+        data_bytes: BLOCK as u32,
+    };
+    memory(&mut plan, Step::compute(kind, 0, BLOCK as u32), 1, &world);
+    let entry = engine::log::LogEntry {
+        data_offset_bytes: 0,
+        data_bytes: BLOCK as u32,
+        partial_parity_bytes: BLOCK as u32,
+    };
+    let unit = LogUnit {
+        volume: VolumeId(0),
+        slot: Slot(0),
+        generation: 1,
+        entries: vec![entry],
+    };
+    let image = at(&world, 1 << 20);
+    world.encode_log(&unit, plan.segments_of(&plan.steps()[0]), image);
+    let partial_parity = (1 << 20) + LOG_HEADER_BYTES as u32;
+    assert!(get(&world, partial_parity, BLOCK) == [1; BLOCK]);
+
+    put_off(&mut world);
+    let source = at(&world, 0);
+    world.fill(source, &[u64::MAX; BLOCK / 8]);
+    assert!(get(&world, 0, BLOCK) == [0xFF; BLOCK]);
+    world.reap(&mut Vec::new());
+    assert!(get(&world, BLOCK as u32, BLOCK) == [1; BLOCK]);
+}
+
 /// Full stripes of every length that can wait take one pass and leave parity in memory as well.
 #[test]
 fn a_full_stripe_reaches_members_and_scratch_memory() {

@@ -82,6 +82,31 @@ fn nothing_of_a_file_that_has_been_cut_is_believed() {
     }
 }
 
+/// What has been read behind the cut reads as zeros once a write has made the file grow over it.
+#[test]
+fn of_several_answers_in_a_turn_none_is_believed_after_a_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    for way in WAYS {
+        let (drive, file) = drive_by(folder.path(), way);
+        let other = drive_by(folder.path(), way).0;
+        let mut world = world([drive, other]);
+        file.set_len(4096).unwrap();
+        start(&mut world, 0, (0, WRITE, (1 << 20) - 1024), &[(0, 512)]);
+        assert_eq!(fail(&mut world, 0).class, ErrorClass::Gone);
+        for token in 1..=4 {
+            let to = 65_536 * token as u32;
+            start(&mut world, token, (0, StepKind::Read, 8192), &[(to, 512)]);
+        }
+        start(&mut world, 5, (1, StepKind::Read, 8192), &[(0, 512)]);
+        let all = results(&mut world, 5);
+        assert_eq!(all[4], (5, Ok(())), "the other file is whole");
+        for (token, result) in &all[..4] {
+            let error = result.expect_err("it is not as long as it was");
+            assert_eq!(error.class, ErrorClass::Gone, "{way:?} {token}");
+        }
+    }
+}
+
 /// Cuts the file at any moment under reads and writes, hundreds of times: an answered read is right.
 #[test]
 fn a_cut_at_any_moment_gives_right_bytes_or_none() {
