@@ -292,11 +292,7 @@ impl Drive {
             .cast_unsigned();
         let (io_path, file_system) =
             io_path(&fd).map_err(|errno| system(&name, "ask for the file system of", errno))?;
-        let io_path = match io_path {
-            // Of flushes through the page cache at once the kernel tells only one that data were lost.
-            IoPath::Ring if !direct => IoPath::Helpers,
-            other => other,
-        };
+        let io_path = io_path_through(io_path, direct);
         let fd = Arc::new(fd);
         let mut drive = Drive {
             serial: serial_from(&file_name(path)),
@@ -357,6 +353,15 @@ impl Drive {
             self.helpers = Some(helpers);
         }
         Ok(())
+    }
+}
+
+/// The way for a file whose file system has `io_path`, past the page cache or through it.
+fn io_path_through(io_path: IoPath, direct: bool) -> IoPath {
+    match io_path {
+        // Of flushes through the page cache at once the kernel tells only one that data were lost.
+        IoPath::Ring if !direct => IoPath::Helpers,
+        other => other,
     }
 }
 
@@ -434,5 +439,37 @@ fn system(name: &str, what: &'static str, errno: Errno) -> OpenError {
         name: name.to_owned(),
         what,
         error: errno.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_file_in_the_page_cache_has_helpers_for_its_flushes() {
+        let through = |io_path| [true, false].map(|direct| io_path_through(io_path, direct));
+        assert_eq!(through(IoPath::Ring), [IoPath::Ring, IoPath::Helpers]);
+        assert_eq!(through(IoPath::Inline), [IoPath::Inline; 2]);
+        assert_eq!(through(IoPath::Helpers), [IoPath::Helpers; 2]);
+    }
+
+    #[test]
+    fn a_file_that_needs_helpers_has_them_once_it_is_held() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let spec = file.path().to_str().unwrap().parse().unwrap();
+        for (io_path, has) in [(IoPath::Ring, false), (IoPath::Helpers, true)] {
+            let mut drive = Drive::open(&spec, Access::ReadOnly).unwrap();
+            let Backing::File(fd) = &drive.backing else {
+                panic!("it is a file");
+            };
+            let fd = fd.clone();
+            drive.io_path = io_path;
+            drive.hold(&fd, Some("FUSE")).unwrap();
+            assert_eq!(drive.helpers().is_some(), has);
+            let noted = drive.notes.iter().any(|note| note.contains("FUSE"));
+            assert_eq!(noted, has);
+        }
     }
 }

@@ -56,3 +56,30 @@ impl FileSize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_as_long_as_it_was_or_it_is_gone_and_an_error_is_no_length() {
+        let file = tempfile::tempfile().unwrap();
+        let fd = OwnedFd::from(file.try_clone().unwrap());
+        for is_remote in [false, true] {
+            let size = FileSize::new(8192, is_remote);
+            for (length, result) in [
+                (8192, Ok(())),
+                (8191, Err(ENXIO)),
+                (0, Err(ENXIO)),
+                (9000, Ok(())),
+            ] {
+                file.set_len(length).unwrap();
+                assert_eq!(size.check(&fd), result, "{length}");
+            }
+        }
+        // A pipe has no end to seek to.
+        const ESPIPE: i32 = 29;
+        let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+        assert_eq!(FileSize::new(0, false).check(&pipe), Err(ESPIPE));
+    }
+}
