@@ -98,6 +98,8 @@ pub struct Ring {
     /// Turns after which something queued that can wait reaches the kernel; 0 when nothing waits.
     turns_left: u32,
     report: RingReport,
+    /// How long to wait for the kernel in the end.
+    drain_max: Duration,
     /// Not `Send`: the kernel accepts entries from the thread that made the ring only.
     owner: PhantomData<*const ()>,
 }
@@ -138,6 +140,7 @@ impl Ring {
                 registered_files,
                 registered_memory,
             },
+            drain_max: DRAIN_MAX,
             owner: PhantomData,
         })
     }
@@ -382,7 +385,7 @@ impl Ring {
             let all = CancelBuilder::any();
             let _ = self.uring.submitter().register_sync_cancel(patience, all);
         }
-        let deadline = Instant::now() + DRAIN_MAX;
+        let deadline = Instant::now() + self.drain_max;
         let mut completed = Vec::new();
         while self.in_flight > 0 && Instant::now() < deadline {
             self.wait(Some(Nanos(50 * Nanos::MILLISECOND.0)));

@@ -133,6 +133,7 @@ fn what_can_wait_reaches_the_kernel_after_some_turns() {
         assert!(!ring.has_completions(), "turn {turn}");
     }
     ring.submit_due();
+    assert!(ring.has_completions(), "its patience is at an end");
     assert_eq!(answers(&mut ring, 1)[0].result, 1);
     // Something urgent takes it along.
     ring.receive(left.as_fd(), start, 100, false, 2);
@@ -261,6 +262,17 @@ fn dropping_a_ring_ends_what_is_in_flight() {
         "the memory is released, not leaked"
     );
     drop(right);
+}
+
+#[test]
+fn memory_that_the_kernel_has_not_let_go_of_is_kept() {
+    let mut ring = ring(RingOptions::default());
+    let arena = Arc::downgrade(ring.arena());
+    ring.drain_max = Duration::from_millis(10);
+    // Stands for an I/O of a drive that hangs, which nothing can cancel.
+    ring.in_flight += 1;
+    drop(ring);
+    assert!(arena.upgrade().is_some(), "the drive may still write to it");
 }
 
 #[test]
