@@ -214,6 +214,50 @@ fn a_record_that_does_not_fit_the_drive_is_not_written() {
     assert_eq!(std::fs::metadata(file).unwrap().len(), SIZE);
 }
 
+#[test]
+fn payload_that_is_not_as_long_as_its_range_reaches_no_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = drive(image(folder.path(), "d0.img", 1 << 20));
+    let mut world = world([file.clone()]);
+    put(&world, 0, &[7; 16_384]);
+    // Memory of this process, but none that holds payload.
+    let foreign = world.ring.internal_arena().start();
+    let own = |offset| at(&world, offset);
+    let cases = [
+        vec![(own(0), 2048), (own(8192), 2048)],
+        vec![(own(0), 4096), (own(8192), 8192)],
+        vec![(own(0), 4096)],
+        vec![(foreign, 8192)],
+        vec![(own(0), 4096), (foreign, 4096)],
+        vec![],
+    ];
+    for pieces in cases {
+        let mut plan = Plan::with_capacity(1, 4);
+        let mut next = 4096;
+        for &(buffer, length_bytes) in &pieces {
+            let step = Step::member(WRITE, 0, Slot(0), next, length_bytes);
+            plan.transfer(step, buffer);
+            next += length_bytes;
+        }
+        let io = Io {
+            token: Token(1),
+            member: MemberId(0),
+            kind: WRITE,
+            offset_bytes: 4096,
+            length_bytes: 8192,
+        };
+        let steps = plan.steps().iter();
+        world.io(io, steps.flat_map(|step| plan.segments_of(step)));
+        assert_eq!(fail(&mut world, 1).errno, EINVAL, "{pieces:?}");
+    }
+    assert!(
+        file.read_at(0, 65_536)
+            .unwrap()
+            .iter()
+            .all(|&byte| byte == 0)
+    );
+}
+
 /// Memory that a drive still reads from or writes to must not be given to anybody else.
 #[test]
 fn io_that_is_given_up_stays_until_the_kernel_lets_go_of_it() {
