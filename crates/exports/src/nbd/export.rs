@@ -264,6 +264,67 @@ mod tests {
         assert_eq!(twice, ExportError::Duplicate { name: "a".into() });
     }
 
+    /// A client that is offered FUA, flushes or many connections and does not have them loses data.
+    #[test]
+    fn each_ability_has_its_own_flag() {
+        let none = Abilities::default;
+        for (abilities, flag) in [
+            (
+                Abilities {
+                    flush: true,
+                    ..none()
+                },
+                1 << 2,
+            ),
+            (
+                Abilities {
+                    fua: true,
+                    ..none()
+                },
+                1 << 3,
+            ),
+            (
+                Abilities {
+                    trim: true,
+                    ..none()
+                },
+                1 << 5,
+            ),
+            (
+                Abilities {
+                    write_zeroes: true,
+                    ..none()
+                },
+                1 << 6,
+            ),
+            (
+                Abilities {
+                    multi_conn: true,
+                    ..none()
+                },
+                1 << 8,
+            ),
+            (
+                Abilities {
+                    fast_zero: true,
+                    ..none()
+                },
+                1 << 11,
+            ),
+            (
+                Abilities {
+                    read_only: true,
+                    ..none()
+                },
+                1 << 1,
+            ),
+        ] {
+            let mut export = export("a");
+            export.abilities = abilities;
+            assert_eq!(export.transmission_flags(false), 1 | flag, "{abilities:?}");
+        }
+    }
+
     #[test]
     fn flags_follow_the_abilities() {
         let mut export = export("a");

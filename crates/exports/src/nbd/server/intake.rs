@@ -162,3 +162,6 @@ impl Sink for Intake<'_> {
             .stored(bytes.len() as u32, remaining_bytes, self.stats, self.inputs);
     }
 }
+
+#[cfg(test)]
+mod tests;

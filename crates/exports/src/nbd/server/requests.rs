@@ -286,4 +286,4 @@ fn error_code(failure: Failure) -> ErrorCode {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -9,7 +9,7 @@ const NAME: ConnectionName = ConnectionName {
     generation: 9,
 };
 
-fn memory() -> Memory {
+pub(in crate::nbd::server) fn memory() -> Memory {
     let length_bytes = 2 << 20;
     let arena = Arena::new(ArenaOptions {
         length_bytes,
