@@ -115,6 +115,31 @@ fn the_rest_of_a_short_answer_is_asked_for() {
     });
 }
 
+/// Those that were not given back would be missing when a request comes, and memory would be taken instead.
+#[test]
+fn lists_are_given_back_whichever_way() {
+    let mut bench = bench();
+    let start = bench.arena.start();
+    let file = bench.file.try_clone().unwrap();
+    for inline in [false, true] {
+        let list = bench.ring.vectors().take();
+        let address = start.0 as *mut u8;
+        assert!(bench.ring.vectors().push(list, address, 4096));
+        let mut transfer = bench.transfer(WRITE, Payload::List(list), 4096);
+        if inline {
+            let done = bench
+                .transfers
+                .carry_out(&mut bench.ring, file.as_fd(), &mut transfer);
+            assert_eq!(done, 0);
+        } else {
+            bench.transfers.start(&mut bench.ring, None, transfer);
+            assert_eq!(bench.finish(1)[0].1, 0);
+        }
+        assert_eq!(bench.ring.vectors().take(), list, "the last that came back");
+        bench.ring.vectors().give_back(list);
+    }
+}
+
 #[test]
 fn ends_and_torn_sectors_are_errors() {
     let mut bench = bench();

@@ -30,6 +30,26 @@ fn a_member_does_everything_whichever_way_its_io_goes() {
 }
 
 #[test]
+fn long_ranges_are_zeroed_and_discarded_to_their_end() {
+    const LENGTH: u64 = 600 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    for way in WAYS {
+        let drive = drive_by(folder.path(), way).0;
+        let mut world = world([drive.clone()]);
+        let zero = |keep_allocated| StepKind::Zero { keep_allocated };
+        for kind in [zero(true), zero(false), StepKind::Discard] {
+            drive.write_at(0, &vec![7; 1 << 20]).unwrap();
+            start_bare(&mut world, 1, 0, kind, (8192, LENGTH));
+            succeed(&mut world, 1);
+            let back = drive.read_at(0, 1 << 20).unwrap();
+            let inside = 8192..8192 + LENGTH;
+            let wanted = (0..1 << 20).map(|at| if inside.contains(&at) { 0 } else { 7 });
+            assert!(back.into_iter().eq(wanted), "{way:?} {kind:?}");
+        }
+    }
+}
+
+#[test]
 fn the_last_sector_of_a_file_is_read_but_never_written() {
     let folder = tempfile::tempdir().unwrap();
     for way in WAYS {
