@@ -28,7 +28,12 @@ impl Engine {
             .get(running.volume as usize)
             .is_none_or(|volume| volume.shape.redundant());
         let kind = self.view.kind_of(member);
-        match reaction(Asked::of(step.kind), error.errno, kind, redundant) {
+        let asked = match state.progress {
+            // What was written over recorded blocks has been, and is being flushed.
+            Progress::Flushing => Asked::Durability,
+            _ => Asked::of(step.kind),
+        };
+        match reaction(asked, error.errno, kind, redundant) {
             _ if planted(Bug::MissedWriteIgnored) && error.class == ErrorClass::Path => {
                 state.progress = Progress::Done;
             }

@@ -3,6 +3,7 @@
 
 mod memory;
 
+use engine::control::bad_blocks::BadRange;
 use engine::control::message::Command;
 use engine::event::Event;
 use engine::layout::Level;
@@ -154,6 +155,32 @@ fn a_level_without_redundancy_answers_errors() {
             array.shared.borrow_mut().disks[0].refusal = Some((deed.refused(), errno, usize::MAX));
             let result = deed.carry_out(&mut array);
             assert!(result.is_err(), "{deed:?}, errno {errno}");
+        }
+    }
+}
+
+/// What is written over a block on record as lost is flushed before the record forgets the block. That flush is not
+/// repeated either, and the write before it neither: what it has lost is only known to be lost.
+#[test]
+fn the_flush_after_a_rewrite_that_failed_once_costs_the_member_whatever_the_errno() {
+    for level in [Level::Raid0, Level::Raid1] {
+        for errno in 1..=ERRNO_LAST {
+            let shape = geometry(level, 2, 4 << 10, 16);
+            let mut record = record(shape, 0, None);
+            let bad = BadRange {
+                member: MemberId(0),
+                offset_bytes: shape.member_offset_bytes(0, 0),
+                length_bytes: 512,
+            };
+            record.bad_blocks.add(bad).unwrap();
+            let mut array = Array::new(record, 1, 7, Options::default());
+            let refusal = (Deed::Flush.refused(), errno, 1);
+            array.shared.borrow_mut().disks[0].refusal = Some(refusal);
+            let written = array.write(0, 0, &[NEW; 512]);
+            let what = format!("{level}, errno {errno}");
+            assert_eq!(written.is_ok(), level == Level::Raid1, "{what}");
+            assert!(has_failed(&array, 0), "{what}: it serves on");
+            assert_eq!(array.shared.borrow().early_clears, 0, "{what}");
         }
     }
 }
