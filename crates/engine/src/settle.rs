@@ -25,7 +25,7 @@ impl Engine {
         let running = &self.running[index];
         let recorded =
             running.missed.within(self.durable_failed) || planted(Bug::AcknowledgedBeforeRecord);
-        if !recorded && self.is_redundant(index) && !self.hopeless(index) {
+        if !recorded && self.can_do_without(index) && !self.hopeless(index) {
             self.held.push(index);
             return;
         }
@@ -48,10 +48,15 @@ impl Engine {
         }
     }
 
-    fn is_redundant(&self, index: u32) -> bool {
-        self.volumes
-            .get(self.running[index].volume as usize)
-            .is_some_and(|volume| volume.shape.redundant())
+    /// Whether the volume can do without what members missed, once that is on record. Without redundancy it can only
+    /// do without a drive that is being copied to: an update that names it may be on some members already.
+    fn can_do_without(&self, index: u32) -> bool {
+        let running = &self.running[index];
+        let volume = self.volumes.get(running.volume as usize);
+        volume.is_some_and(|volume| {
+            let mut missed = running.missed.iter();
+            volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member))
+        })
     }
 
     /// Whether a held plan can never be acknowledged: its volume has failed, and failing another

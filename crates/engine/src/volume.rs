@@ -226,6 +226,11 @@ impl Volume {
         served.map_or(SlotSet(0), |slot| SlotSet(0).with(Slot(slot as u8)))
     }
 
+    /// Whether a drive serves in a slot: one that is only being copied to does not.
+    pub fn is_in_slot(&self, member: MemberId) -> bool {
+        self.slot_of(Some(member)) != SlotSet(0)
+    }
+
     /// Whether more members are lost than the level survives, known to the controller or not.
     pub fn is_lost(&self) -> bool {
         self.view.failed || !self.shape.survives(self.base.writable)

@@ -6,11 +6,17 @@ use engine::control::message::{Command, Message};
 use engine::control::record::Record;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level, Location};
+use engine::plan::StepKind;
 use engine::request::Operation;
 use engine::shard::Options;
 use engine::units::{MemberId, ShardId, Slot, VolumeId};
 use memory::client::Client;
 use memory::{Array, geometry, record};
+
+const ZEROES: Operation = Operation::WriteZeroes {
+    keep_allocated: true,
+    only_if_fast: false,
+};
 
 fn shapes() -> [Geometry; 4] {
     [
@@ -265,5 +271,46 @@ fn a_replacement_on_record_is_not_given_up_for_another_drive() {
             blocks.any(|block| block == [9; 4096]),
             "{holder:?} has it not"
         );
+    }
+}
+
+/// The new drive of a level without redundancy misses what both drives get. If it served on, it would take the slot
+/// without what was acknowledged there; and so it would after a crash, as long as there is a record that names it.
+#[test]
+fn a_new_drive_that_misses_a_write_does_not_take_the_slot() {
+    for what in [Operation::Write, ZEROES] {
+        // A block that cannot be written, no room, and a drive that is gone.
+        for errno in [5, 28, 61, 84, 122, 6] {
+            let shape = geometry(Level::Raid0, 2, 16 << 10, 128);
+            let mut array = Array::new(record(shape, 1, None), 1, 3, Options::default());
+            let offset = u64::from(shape.chunk_bytes);
+            array.write(0, offset, &[7; 4096]).unwrap();
+            array.shared.borrow_mut().hold_persists = true;
+            array.command(replace(&shape)).unwrap();
+            array.run_until(|array| {
+                let controller = array.shards[0].engine.controller().unwrap();
+                let job = controller.job(VolumeId(0)).unwrap();
+                job.done_bytes == shape.component_bytes
+            });
+            let writes = |kind| matches!(kind, StepKind::Write { .. } | StepKind::Zero { .. });
+            let new = usize::from(shape.members);
+            array.shared.borrow_mut().disks[new].refusal = Some((writes, errno, 1));
+            let buffer = array.allocate(4096);
+            array.fill(buffer, &[9; 4096]);
+            let tag = array.submit(0, what, offset, 4096, buffer);
+            array.wait_ms(1000);
+            let early = array.take_completion(tag);
+            assert_eq!(early, None, "{what:?}, errno {errno}: before the record");
+            array.release_persists();
+            let written = array.finish(tag);
+            array.run_until(|array| ended(array, true) || ended(array, false));
+            let expected = if what == ZEROES { [0; 4096] } else { [9; 4096] };
+            assert_eq!(written, Ok(()), "{what:?}, errno {errno}");
+            let found = array.read(0, offset, 4096);
+            assert!(
+                found.unwrap() == expected,
+                "{what:?}, errno {errno}: old content"
+            );
+        }
     }
 }
