@@ -1,6 +1,7 @@
 //! Headers byte by byte; what is found in an area; entries against the volume; and replay, on arrays in
 //! memory that were interrupted in the middle of random writes.
 
+mod flushing;
 mod replaying;
 mod rows;
 mod walking;
