@@ -9,6 +9,8 @@
 
 mod half_done;
 #[cfg(test)]
+mod order;
+#[cfg(test)]
 mod two_volumes;
 
 use crate::assemble::{Container, assemble};

@@ -1,0 +1,383 @@
+//! In which order a start writes to the drives, and what it flushes in between: a journal of all commands, of all
+//! drives together. What a power cut leaves is up to the drives' caches; so each rule is about flushes.
+
+use super::half_done::HalfDone;
+use super::{DRIVE_BYTES, Memory, Pages, SECTOR, name, put_record, record};
+use crate::assemble::assemble;
+use crate::assemble::bitmap::{new_bitmap, write_all};
+use crate::log::initialise_all;
+use crate::member::{FoundShadow, Member};
+use crate::write::{finish_update, write_record};
+use anyhow::bail;
+use metadata::imsm::choose::Unfinished;
+use metadata::imsm::log::LoggedVolume;
+use metadata::imsm::place::{Found, Placement};
+use metadata::imsm::start::StartOptions;
+use metadata::imsm::{DecodeError, Level, Mpb, SectorSize, Serial, WriteHolePolicy};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What a command is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// Data and parity.
+    Volume,
+    Log,
+    Bitmap,
+    Shadow,
+    /// The record itself, and the sector of a reshape behind it.
+    Record,
+}
+
+/// A write, or a flush if it is of no part.
+type Act = (usize, Option<Part>);
+type Journal = Rc<RefCell<Vec<Act>>>;
+
+struct Drive {
+    inner: Memory,
+    number: usize,
+    journal: Journal,
+    /// First byte of the log, or of the bitmap, behind the volume.
+    behind: (u64, Part),
+    /// It cannot flush.
+    is_stuck: Rc<Cell<bool>>,
+}
+
+impl std::fmt::Debug for Drive {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl Drive {
+    fn part(&self, offset_bytes: u64) -> Part {
+        let placement = self.placement();
+        if offset_bytes == placement.shadow().offset_bytes {
+            Part::Shadow
+        } else if offset_bytes >= placement.image(512).offset_bytes - (1 << 16) {
+            Part::Record
+        } else if offset_bytes >= self.behind.0 {
+            self.behind.1
+        } else {
+            Part::Volume
+        }
+    }
+}
+
+impl Member for Drive {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+    fn kind(&self) -> engine::policy::MemberKind {
+        self.inner.kind()
+    }
+    fn discards(&self) -> bool {
+        true
+    }
+    fn volatile_cache(&self) -> bool {
+        true
+    }
+    fn serial(&self) -> Serial {
+        self.inner.serial()
+    }
+    fn sector(&self) -> SectorSize {
+        SECTOR
+    }
+    fn placement(&self) -> Placement {
+        self.inner.placement()
+    }
+    fn found(&self) -> &Result<Option<Found>, DecodeError> {
+        self.inner.found()
+    }
+    fn shadow(&self) -> &FoundShadow {
+        self.inner.shadow()
+    }
+    fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> anyhow::Result<Vec<u8>> {
+        self.inner.read_at(offset_bytes, length_bytes)
+    }
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        let act = (self.number, Some(self.part(offset_bytes)));
+        self.journal.borrow_mut().push(act);
+        self.inner.write_at(offset_bytes, bytes)
+    }
+    fn flush(&self) -> anyhow::Result<()> {
+        self.journal.borrow_mut().push((self.number, None));
+        if self.is_stuck.get() {
+            bail!("cannot flush");
+        }
+        Ok(())
+    }
+}
+
+/// The record of a volume that is in sync and not stopped cleanly.
+fn made(level: Level, members: usize, policy: WriteHolePolicy) -> Mpb {
+    let mut mpb = record(level, members, 4 | 8).expect("it can be made");
+    mpb.set_write_hole_policy(0, policy).unwrap();
+    mpb.set_dirty(0, true).unwrap();
+    mpb
+}
+
+/// Drives with a record.
+fn put(mpb: &Mpb, members: usize) -> Vec<Pages> {
+    let drives: Vec<Pages> = (0..members).map(|_| Pages::default()).collect();
+    drives.iter().for_each(|pages| put_record(pages, mpb));
+    drives
+}
+
+fn open(mpb: &Mpb, drives: &[Pages], slots: &[usize]) -> (Vec<Drive>, Journal) {
+    let journal = Journal::default();
+    let volume = &mpb.volumes[0];
+    let end_bytes = (volume.map.start_sector + volume.component_sectors()) * 512;
+    let behind = match volume.write_hole_policy {
+        WriteHolePolicy::Bitmap => Part::Bitmap,
+        _ => Part::Log,
+    };
+    let drive = |&slot: &usize| Drive {
+        inner: Memory::open(slot, drives[slot].clone()).expect("it can be read"),
+        number: slot,
+        journal: journal.clone(),
+        behind: (end_bytes, behind),
+        is_stuck: Rc::default(),
+    };
+    (slots.iter().map(drive).collect(), journal)
+}
+
+fn is_unflushed(acts: &[Act], drive: usize) -> bool {
+    let mut of = acts.iter().filter(|(number, _)| *number == drive);
+    matches!(of.next_back(), Some((_, Some(_))))
+}
+
+/// Each record follows its shadow, which is durable; the second half of the drives follows the first, of which all is
+/// durable; and so is everything in the end.
+fn assert_halves(acts: &[Act], drives: &[usize], shadow_first: bool) {
+    let (first, second) = drives.split_at(drives.len().div_ceil(2));
+    for (at, &(drive, part)) in acts.iter().enumerate() {
+        let before = &acts[..at];
+        let is_first = |part| !before.contains(&(drive, Some(part)));
+        if shadow_first && part == Some(Part::Record) && is_first(Part::Record) {
+            assert!(!is_first(Part::Shadow), "no shadow before: {acts:?}");
+            assert!(
+                !is_unflushed(before, drive),
+                "a shadow in a cache: {acts:?}"
+            );
+        }
+        if part == Some(Part::Record) && second.contains(&drive) {
+            for other in first {
+                assert!(before.contains(&(*other, Some(Part::Record))), "{acts:?}");
+                assert!(!is_unflushed(before, *other), "half in caches: {acts:?}");
+            }
+        }
+    }
+    for drive in drives {
+        assert!(acts.contains(&(*drive, Some(Part::Record))), "{acts:?}");
+        assert!(!is_unflushed(acts, *drive), "left in a cache: {acts:?}");
+    }
+}
+
+/// What was written of a part before the first write of another part is durable then, on all drives.
+fn assert_durable_before(acts: &[Act], first: Part, then: Part) {
+    let next = acts.iter().position(|(_, part)| *part == Some(then));
+    let before = &acts[..next.expect("there is a next step")];
+    assert!(before.iter().any(|(_, part)| *part == Some(first)));
+    for (drive, _) in acts {
+        let is_durable = !is_unflushed(before, *drive);
+        assert!(
+            is_durable,
+            "drive {drive}: {first:?}, then {then:?}: {acts:?}"
+        );
+    }
+}
+
+/// All drives are flushed between the last write of one part and the first one of another.
+fn assert_flushed_between(acts: &[Act], last: Part, first: Part, drives: &[usize]) {
+    let from = acts.iter().rposition(|(_, part)| *part == Some(last));
+    let to = acts.iter().position(|(_, part)| *part == Some(first));
+    let between = &acts[from.expect("one step")..to.expect("another")];
+    for drive in drives {
+        assert!(between.contains(&(*drive, None)), "drive {drive}: {acts:?}");
+    }
+}
+
+#[test]
+fn a_record_is_written_by_halves_and_its_shadow_is_durable_first() {
+    for members in [2, 4] {
+        let level = if members == 2 {
+            Level::Raid1
+        } else {
+            Level::Raid10
+        };
+        let mpb = made(level, members, WriteHolePolicy::Off);
+        let slots: Vec<usize> = (0..members).collect();
+        let (drives, journal) = open(&mpb, &put(&mpb, members), &slots);
+        write_record(&mpb, &drives.iter().collect::<Vec<_>>()).unwrap();
+        assert_halves(&journal.borrow(), &slots, true);
+    }
+}
+
+/// Only the shadows have the record: they are not touched before the drives' own copies are durable.
+#[test]
+fn an_update_that_only_shadows_have_is_finished_with_them_in_place() {
+    for from_shadows in [true, false] {
+        let mpb = made(Level::Raid10, 4, WriteHolePolicy::Off);
+        let slots = [0, 1, 2, 3];
+        let (drives, journal) = open(&mpb, &put(&mpb, 4), &slots);
+        let unfinished = Unfinished {
+            record: Box::new(mpb),
+            drives: slots.to_vec(),
+            from_shadows,
+        };
+        finish_update(Some(&unfinished), &drives).unwrap();
+        let acts = journal.borrow();
+        assert_halves(&acts, &slots, !from_shadows);
+        if from_shadows {
+            assert_durable_before(&acts, Part::Record, Part::Shadow);
+            let shadows = acts.iter().filter(|(_, part)| *part == Some(Part::Shadow));
+            assert_eq!(shadows.count(), 4);
+        }
+    }
+}
+
+/// Parity that a replay has written, before the log that it came from is emptied; and that, before a record says that
+/// the volume is clean. With all drives, and without each.
+#[test]
+fn what_a_replay_restores_is_durable_before_its_log_is_emptied() {
+    for missing in [0, 1, 2, 3, 9] {
+        for row in 0..4 {
+            let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
+            let pages = put(&mpb, 4);
+            let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("it keeps a log");
+            // The chunk that was being written is the first one's in the row that is here.
+            let written = (0..3).find(|at| {
+                let data: Vec<usize> = (0..4)
+                    .filter(|&slot| slot != logged.parity_slot(row))
+                    .collect();
+                data[*at as usize] != missing
+            });
+            let mut script = [row as u8, 0, 7, written.unwrap() << 2 | 1].into_iter();
+            HalfDone::put(&pages, &mpb, &logged, &mut || script.next().unwrap_or(0));
+            if missing == logged.parity_slot(row) {
+                continue;
+            }
+            let slots: Vec<usize> = (0..4).filter(|&slot| slot != missing).collect();
+            let (drives, journal) = open(&mpb, &pages, &slots);
+            let options = StartOptions {
+                degraded: true,
+                ..StartOptions::default()
+            };
+            assemble(drives, options, false).expect("it starts");
+            // An absence is recorded before.
+            let acts = journal.borrow();
+            let from = acts
+                .iter()
+                .position(|(_, part)| *part == Some(Part::Volume));
+            let acts = &acts[from.expect("parity was written")..];
+            // The data that parity was computed from may be in caches as well.
+            assert_flushed_between(acts, Part::Volume, Part::Log, &slots);
+            assert_durable_before(acts, Part::Log, Part::Record);
+            assert_halves(acts, &slots, true);
+        }
+    }
+}
+
+/// The header says since when bits may have been cleared: a record that lets them be is not there before.
+#[test]
+fn a_bitmap_is_durable_on_all_members_before_the_record_that_follows() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
+        let mpb = made(level, members, WriteHolePolicy::Bitmap);
+        let slots: Vec<usize> = (0..members).collect();
+        let (drives, journal) = open(&mpb, &put(&mpb, members), &slots);
+        assemble(drives, StartOptions::default(), false).expect("it starts");
+        let acts = journal.borrow();
+        assert_durable_before(&acts, Part::Bitmap, Part::Record);
+        for slot in &slots {
+            assert!(acts.contains(&(*slot, Some(Part::Bitmap))), "slot {slot}");
+        }
+        assert_halves(&acts, &slots, true);
+    }
+}
+
+/// Nothing goes on after a flush that has failed, whatever it was for.
+#[test]
+fn a_drive_that_cannot_flush_ends_what_is_being_written() {
+    let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
+    let bitmap = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
+    let log = made(Level::Raid5, 4, WriteHolePolicy::Log);
+    let logged = LoggedVolume::of(&log, 0, SECTOR).unwrap();
+    for stuck in 0..4 {
+        let opened = |mpb: &Mpb| {
+            let (drives, journal) = open(mpb, &put(mpb, 4), &[0, 1, 2, 3]);
+            drives[stuck].is_stuck.set(true);
+            (drives, journal)
+        };
+        let (drives, journal) = opened(&off);
+        let all: Vec<&Drive> = drives.iter().collect();
+        write_record(&off, &all).unwrap_err();
+        assert!(!journal.borrow().contains(&(stuck, Some(Part::Record))));
+        let unfinished = Unfinished {
+            record: Box::new(off.clone()),
+            drives: vec![0, 1, 2, 3],
+            from_shadows: true,
+        };
+        let (drives, journal) = opened(&off);
+        finish_update(Some(&unfinished), &drives).unwrap_err();
+        assert!(!journal.borrow().contains(&(stuck, Some(Part::Shadow))));
+        let (drives, _) = opened(&bitmap);
+        let all: Vec<&Drive> = drives.iter().collect();
+        let mut found = new_bitmap(&bitmap, 0, SECTOR, None).unwrap();
+        write_all([&mut found], &all, 1).unwrap_err();
+        let (drives, journal) = opened(&log);
+        let all: Vec<&Drive> = drives.iter().collect();
+        initialise_all(&[logged], &all).unwrap_err();
+        let writes = journal
+            .borrow()
+            .iter()
+            .filter(|(_, part)| part.is_some())
+            .count();
+        assert_eq!(writes, 4, "the old headers, and nothing after them");
+    }
+}
+
+/// A replay that could not be made durable: the log must stay for the next start.
+#[test]
+fn a_log_is_kept_if_what_it_restores_cannot_be_flushed() {
+    let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
+    let logged = LoggedVolume::of(&mpb, 0, SECTOR).unwrap();
+    for stuck in 0..4 {
+        let pages = put(&mpb, 4);
+        HalfDone::put(&pages, &mpb, &logged, &mut || 1);
+        let (drives, journal) = open(&mpb, &pages, &[0, 1, 2, 3]);
+        drives[stuck].is_stuck.set(true);
+        assemble(drives, StartOptions::default(), false).unwrap_err();
+        let acts = journal.borrow();
+        assert!(acts.iter().any(|(_, part)| *part == Some(Part::Volume)));
+        assert!(
+            !acts.iter().any(|(_, part)| *part == Some(Part::Log)),
+            "{acts:?}"
+        );
+    }
+}
+
+#[test]
+fn every_part_is_told_from_the_others() {
+    let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
+    let (drives, _) = open(&mpb, &put(&mpb, 4), &[0]);
+    let placement = drives[0].placement();
+    let logged = LoggedVolume::of(&mpb, 0, SECTOR).unwrap();
+    let log_end = (logged.log_sector() + logged.log_sectors) * 512;
+    assert!(log_end < DRIVE_BYTES && name(0) == drives[0].name());
+    for (offset_bytes, part) in [
+        (logged.start_sector * 512, Part::Volume),
+        (logged.log_sector() * 512 - 512, Part::Volume),
+        (logged.log_sector() * 512, Part::Log),
+        (log_end - 512, Part::Log),
+        (placement.shadow().offset_bytes, Part::Shadow),
+        (placement.image(512).offset_bytes, Part::Record),
+        (placement.image(4096).offset_bytes, Part::Record),
+        (placement.migration_record_offset_bytes(), Part::Record),
+    ] {
+        assert_eq!(drives[0].part(offset_bytes), part, "at {offset_bytes}");
+    }
+}
