@@ -1,5 +1,7 @@
 //! Several changes in one record: what the last update did not have time for comes together in the next.
 
+mod parts;
+
 use super::*;
 use crate::assemble::geometry_of;
 use crate::member::FoundShadow;
