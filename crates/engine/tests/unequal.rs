@@ -307,3 +307,28 @@ fn a_drive_that_hangs_while_copies_are_made_equal_costs_nobody_an_answer() {
         assert!(again.iter().all(|&byte| byte == found));
     }
 }
+
+/// One block of a grain is unreadable on all copies, so the read is an error and has made nothing equal: what else lies
+/// in the grain may still differ, and is read from one copy until it does not.
+#[test]
+fn a_read_that_fails_has_made_nothing_equal() {
+    for shape in shapes() {
+        let mut array = unequal(crashed(shape, 0), 1, 3);
+        let place = in_doubt(&array, 0);
+        let at = shape.locate(place);
+        let bad = shape.member_offset_bytes(at.row, at.in_chunk_bytes) + 512;
+        for disk in &mut array.shared.borrow_mut().disks {
+            disk.bad.push((bad, bad + 512));
+        }
+        assert!(array.read(0, place, 4096).is_err());
+        assert_eq!(made_equal(&array), 0, "{shape:?}");
+        let first = array.read(0, place, 512).unwrap();
+        let copies = shape.data_slots(at.row, at.data_index);
+        let from = shape.member_offset_bytes(at.row, at.in_chunk_bytes) as usize;
+        for slot in copies.iter() {
+            let shared = array.shared.borrow();
+            let held = &shared.disks[usize::from(slot.0)].bytes[from..from + 512];
+            assert!(held == first, "{shape:?}: slot {slot:?}");
+        }
+    }
+}

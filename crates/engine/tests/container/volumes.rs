@@ -434,3 +434,31 @@ fn a_read_only_array_is_not_written_to_whatever_happens() {
         assert!(disk.bytes == *before, "a member was written to");
     }
 }
+
+/// A drive too many fails for one volume and is on record because of the other, while the rest of a write is still on
+/// its way: that the loss is on record makes the write no better.
+#[test]
+fn a_write_that_a_lost_volumes_drive_missed_is_an_error_also_when_that_is_on_record() {
+    for seed in 0..12 {
+        let record = two_volumes(Level::Raid5, Level::Raid10);
+        let mut array = Array::new(record, 1, seed, by_hand());
+        let two = (fill(&mut array, 0, 1), fill(&mut array, 1, 2)).1;
+        array.command(Command::Fail(MemberId(0))).unwrap();
+        array.wait_ms(20);
+        let length = array.shape.row_bytes() as u32;
+        let buffer = array.allocate(u64::from(length));
+        array.shared.borrow_mut().disks[2].gone = true;
+        array.shared.borrow_mut().latency_ns = 4_000_000_000;
+        let tag = array.submit(0, Operation::Write, 0, length, buffer);
+        array.turn_alone(0);
+        array.shared.borrow_mut().latency_ns = 50_000;
+        let written = array.finish(tag);
+        assert!(
+            matches!(written, Err(Failure::Unrecoverable { .. })),
+            "seed {seed}: {written:?}"
+        );
+        check(&mut array, 1, &two);
+        let recorded = Event::FailureRecorded(MemberId(2));
+        array.run_until(|array| array.has_event(|event| *event == recorded));
+    }
+}
