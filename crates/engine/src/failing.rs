@@ -25,8 +25,8 @@ impl Engine {
         let member = MemberId(state.member);
         let volume = self.volumes.get(running.volume as usize);
         // A drive that is only being copied to can be done without, and must not take the slot with a block less.
-        let redundant = volume
-            .is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
+        let redundant =
+            volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
         let kind = self.view.kind_of(member);
         let asked = match state.progress {
             // What was written over recorded blocks has been, and is being flushed.
