@@ -5,13 +5,13 @@
 mod memory;
 
 use engine::control::message::Command;
-use engine::control::record::{Record, VolumeRecord};
+use engine::control::record::{LogArea, Record, VolumeRecord};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
-use memory::{Array, geometry, record};
+use memory::{Array, MIB, geometry, record};
 
 const LEVELS: [(Level, u8); 4] = [
     (Level::Raid0, 2),
@@ -201,6 +201,21 @@ fn a_flush_reaches_a_drive_that_is_being_filled() {
     }
 }
 
+/// Has the first drive copied, up to the moment in which the two would change places.
+fn copy(array: &mut Array, shape: Geometry) {
+    let order = Command::Replace {
+        volume: VolumeId(0),
+        slot: Slot(0),
+        to: MemberId(shape.members),
+    };
+    array.command(order).unwrap();
+    array.run_until(|array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        let job = controller.job(VolumeId(0)).expect("it is being copied");
+        job.done_bytes == job.total_bytes
+    });
+}
+
 /// Nor may the drive that is copied to take the slot without what was flushed before.
 #[test]
 fn a_flush_reaches_a_drive_that_is_being_copied_to() {
@@ -209,22 +224,45 @@ fn a_flush_reaches_a_drive_that_is_being_copied_to() {
         let mut array = Array::new(record(shape, 1, None), 1, 3, Options::default());
         array.write(0, 0, &[1; 32 << 10]).unwrap();
         let new = usize::from(members);
-        let order = Command::Replace {
-            volume: VolumeId(0),
-            slot: Slot(0),
-            to: MemberId(members),
-        };
-        array.command(order).unwrap();
-        array.run_until(|array| {
-            let controller = array.shards[0].engine.controller().unwrap();
-            let job = controller.job(VolumeId(0)).expect("it is being copied");
-            job.done_bytes == job.total_bytes
-        });
+        copy(&mut array, shape);
         array.shared.borrow_mut().hold_persists = true;
         array.write(0, 0, &[2; 32 << 10]).unwrap();
         let unflushed = |array: &Array| !array.shared.borrow().disks[new].unflushed.is_empty();
         assert!(unflushed(&array), "{level}: it gets every write");
         assert_eq!(flush(&mut array, 0, 0), Ok(()));
         assert!(!unflushed(&array), "{level}");
+    }
+}
+
+/// The write-hole log's next unit goes over the one before, whose writes have to be durable then: on the drive that is
+/// copied to as well, and also where no other drive has a cache.
+#[test]
+fn a_log_flushes_a_drive_that_is_being_copied_to_before_its_next_unit() {
+    for volatile in [true, false] {
+        let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+        let mut record = with_caches(record(shape, 1, None), volatile);
+        record.members[4].volatile_cache = true;
+        record.volumes[0].log = Some(LogArea {
+            offset_bytes: shape.start_bytes + shape.component_bytes,
+            length_bytes: MIB as u32,
+        });
+        let mut array = Array::new(record, 1, 3, Options::default());
+        array.write(0, 0, &[1; 48 << 10]).unwrap();
+        copy(&mut array, shape);
+        for disk in &mut array.shared.borrow_mut().disks {
+            disk.unflushed.clear();
+        }
+        array.shared.borrow_mut().hold_persists = true;
+        let units = array.shards[0].engine.stats().log_units;
+        for round in 0..4 {
+            array.write(0, 0, &[2 + round; 32 << 10]).unwrap();
+            for (drive, disk) in array.shared.borrow_mut().disks.iter_mut().enumerate() {
+                if !volatile && drive < 4 {
+                    disk.unflushed.clear();
+                }
+            }
+        }
+        assert!(array.shards[0].engine.stats().log_units >= units + 4);
+        assert_eq!(array.shared.borrow().early_units, 0, "caches: {volatile}");
     }
 }
