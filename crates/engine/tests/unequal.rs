@@ -8,7 +8,7 @@ use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
-use engine::units::{Buffer, MemberId};
+use engine::units::{Buffer, MemberId, Slot};
 use memory::marks::with_bitmap;
 use memory::{Array, MIB, Random, geometry, record};
 
@@ -330,5 +330,27 @@ fn a_read_that_fails_has_made_nothing_equal() {
             let held = &shared.disks[usize::from(slot.0)].bytes[from..from + 512];
             assert!(held == first, "{shape:?}: slot {slot:?}");
         }
+    }
+}
+
+/// The next start may take any copy for the source. What the resync has passed may have been read, and is not written
+/// again: so it is durable when it is written, and not only at the next checkpoint.
+#[test]
+fn what_a_resync_copies_is_durable_at_once() {
+    for shape in shapes() {
+        let mut array = Array::new(crashed(shape, 0), 1, 3, Options::default());
+        for (drive, disk) in (0u8..).zip(&mut array.shared.borrow_mut().disks) {
+            disk.bytes.fill(0xA0 + drive);
+        }
+        array.run_until(|array| {
+            for (drive, disk) in array.shared.borrow().disks.iter().enumerate() {
+                assert_eq!(disk.unflushed, [], "{shape:?}: drive {drive}");
+            }
+            array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. }))
+        });
+        let copies = shape.data_slots(0, 0);
+        let at = shape.member_offset_bytes(0, 0) as usize;
+        let held = |slot: Slot| array.shared.borrow().disks[usize::from(slot.0)].bytes[at];
+        assert!(copies.iter().all(|slot| held(slot) == 0xA0), "{shape:?}");
     }
 }
