@@ -10,7 +10,7 @@ use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
-use engine::units::{MemberId, Slot, VolumeId};
+use engine::units::{MemberId, Nanos, Slot, VolumeId};
 use memory::{Array, MIB, geometry, record};
 
 const LEVELS: [(Level, u8); 4] = [
@@ -265,4 +265,54 @@ fn a_log_flushes_a_drive_that_is_being_copied_to_before_its_next_unit() {
         assert!(array.shards[0].engine.stats().log_units >= units + 4);
         assert_eq!(array.shared.borrow().early_units, 0, "caches: {volatile}");
     }
+}
+
+/// Where nothing but a log says what a crash puts in doubt, a drive that has been filled fits what the others have in
+/// their caches, and after a power cut only that: they are flushed before the record says that it is current.
+#[test]
+fn all_drives_of_a_logged_volume_are_flushed_before_one_that_was_filled_is_current() {
+    let shape = shape(Level::Raid5, 4);
+    let mut record = record(shape, 1, None);
+    record.volumes[0].log = Some(LogArea {
+        offset_bytes: shape.start_bytes + shape.component_bytes,
+        length_bytes: MIB as u32,
+    });
+    let options = Options {
+        auto_rebuild: true,
+        clean_after: Nanos(60 * Nanos::SECOND.0),
+        rate_bytes_per_s: 512 << 10,
+        ..Options::default()
+    };
+    let mut array = Array::new(record, 1, 3, options);
+    array.write(0, 0, &[1; 48 << 10]).unwrap();
+    array.command(Command::Fail(MemberId(0))).unwrap();
+    array.run_until(|array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        let job = controller.job(VolumeId(0));
+        job.is_some_and(|job| job.done_bytes >= 64 << 10)
+    });
+    // The drive gets what was written here, and no checkpoint of before has flushed it.
+    let last = shape.size_bytes - shape.row_bytes();
+    array.write(0, last, &[2; 48 << 10]).unwrap();
+    let is_current = |array: &Array| {
+        let shared = array.shared.borrow();
+        let mut written = shared.persists.iter().map(|(_, record)| record);
+        written.any(|record| {
+            record.volumes[0].slots[0].member == Some(MemberId(4))
+                && record.volumes[0].slots[0].current
+        })
+    };
+    let mut in_caches = 0;
+    array.run_until(|array| {
+        let is_over = is_current(array);
+        let shared = array.shared.borrow();
+        let others = shared.disks[1..4].iter();
+        let left: usize = others.map(|disk| disk.unflushed.len()).sum();
+        if !is_over {
+            in_caches = in_caches.max(left);
+        }
+        assert!(!is_over || left == 0, "{left} ranges are in caches");
+        is_over
+    });
+    assert!(in_caches > 0, "there was nothing to flush");
 }
