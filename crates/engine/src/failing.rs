@@ -24,7 +24,7 @@ impl Engine {
         let state = &mut running.states[at];
         let member = MemberId(state.member);
         let volume = self.volumes.get(running.volume as usize);
-        // A drive that is only being copied to can be done without, and must not take the slot with a block less.
+        // The volume can do without a drive that is only being copied to; it must not take the slot without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
         let kind = self.view.kind_of(member);

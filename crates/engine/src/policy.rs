@@ -17,8 +17,8 @@
 //! once, and the flush after that succeeds without what was lost. A write with FUA contains a flush wherever
 //! the drive has no FUA of its own, so the same holds for it. What a failed flush has lost is no block.
 //!
-//! A drive that is only being copied to serves in no slot, so the volume can do without it at any level, and must not be
-//! given it with a block less.
+//! A drive that is only being copied to serves in no slot, so the volume can do without it at any level. It fails with the
+//! first block that it cannot take: otherwise it would take the slot without that block.
 //!
 //! Zeroing and discarding leave zeros whatever the member can do by itself: where it says EOPNOTSUPP the
 //! world writes zeros ([`crate::world::World::io`]), so that this errno comes here for nothing harmless.
