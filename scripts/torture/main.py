@@ -252,6 +252,7 @@ def files_round(this):
             this.rebuilt(since)
             this.back(victim, way)
             victim = None
+        files.before_kill()
         this.crash()
         files.stop(crashed=True)
         if victim:
