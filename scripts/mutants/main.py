@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes functions that keep data safe, one at a time (cargo-mutants), and shows which changes no test notices.
 
-usage: scripts/mutants.sh [--draw] [--seconds N] [--shard K/N] [--crate NAME] [--only TEXT] [--again] [--list] [--write]
+usage: scripts/mutants.sh [--draw] [--first] [--seconds N] [--shard K/N] [--crate NAME] [--only TEXT] [--again] [--list] [--write]
 
 Which functions: functions.toml, beside this. Of their mutants the set is 600 at most: each function gives its first
 (by a hash of the mutant's name), then its second, and so on. Names have no line numbers, so that the set and the
@@ -14,6 +14,7 @@ the next one who goes on.
 
 --draw      those that a test has noticed before, in another order for each state of the code, what the newest commits
             touched first: a test that has become weaker shows (CI)
+--first     only against the quick tests of the mutant's own crate; what they do not notice is printed, and stays untried
 --seconds N ends itself after so long, and judges what was tried
 --shard K/N every N-th of the set, from the K-th (1/N is the first)
 --crate, --only  mutants of one crate; those whose name contains TEXT (whether in the set or not)
@@ -209,12 +210,12 @@ def check_baseline(packages, end):
             sys.exit(f"{done.stdout}\nerror: these tests fail without any change")
 
 
-def run(mutants, results, end):
-    """Tries mutants in their order until the time is over; survivors go on to the next round at once."""
+def run(mutants, results, end, rounds=None):
+    """Tries mutants in their order until the time is over; survivors go on to the next round at once, up to `rounds`."""
     tried = {}
     for start in batches(mutants):
         batch, crate = start, start[0]["package"]
-        for number, (package, tests) in enumerate(TESTS[crate]):
+        for number, (package, tests) in enumerate(TESTS[crate][:rounds]):
             if not batch or time.monotonic() > end:
                 break
             found = try_batch(batch, package, tests, end)
@@ -227,6 +228,8 @@ def run(mutants, results, end):
                 elif outcome == "MissedMutant" and number == len(TESTS[crate]) - 1:
                     tried[mutant["key"]] = "survived"
             batch = [mutant for mutant in batch if found.get(mutant["key"]) == "MissedMutant"]
+        for mutant in batch if rounds else []:
+            say(f"not noticed by the quick tests: {mutant['key']}")
         for mutant in start:
             if mutant["key"] in tried:
                 results[mutant["key"]] = tried[mutant["key"]]
@@ -306,7 +309,7 @@ def selected(arguments, everything, results):
 
 def parse():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
-    for flag in ("--draw", "--again", "--list", "--write"):
+    for flag in ("--draw", "--first", "--again", "--list", "--write"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--seconds", type=int, default=24 * 3600)
     parser.add_argument("--shard")
@@ -334,7 +337,7 @@ def main():
     tried = {}
     if mutants and not arguments.write:
         check_baseline([TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)], end)
-        tried = run(mutants, results, end)
+        tried = run(mutants, results, end, 1 if arguments.first else None)
     if arguments.write:
         write_down(chosen(everything), results)
     survivors = [key for key, outcome in tried.items() if outcome == "survived"]
