@@ -199,6 +199,19 @@ impl ExportList {
         Ok(Self { exports })
     }
 
+    /// Whether these are the exports of `other`, whatever they can do.
+    pub(super) fn differs_in_abilities_at_most(&self, other: &ExportList) -> bool {
+        let pairs = self.exports.iter().zip(&other.exports);
+        let alike = |(one, other): (&Export, &Export)| {
+            let abilities = one.abilities;
+            *one == Export {
+                abilities,
+                ..other.clone()
+            }
+        };
+        self.exports.len() == other.exports.len() && pairs.into_iter().all(alike)
+    }
+
     /// All exports.
     pub fn as_slice(&self) -> &[Export] {
         &self.exports

@@ -233,7 +233,7 @@ fn serve(
         .iter()
         .flat_map(|(_, name)| listening.iter().map(move |one| one.uri(name)))
         .collect();
-    let volumes = started.into_iter().map(|(volume, _)| volume).collect();
+    let volumes = started.iter().map(|(volume, _)| *volume).collect();
     let peers = Arc::new(Mutex::new(Vec::new()));
     let spares = Arc::new(Spares::of(&container, args.backup.clone()));
     let events = EventLog::new();
@@ -260,7 +260,7 @@ fn serve(
     let runtime = Runtime::start(
         container,
         options,
-        nbd::ports(exports, volumes, peers.clone(), announcer.clone()),
+        nbd::ports(exports.clone(), volumes, peers.clone(), announcer.clone()),
         move |event| {
             announce(&say, &event, json);
             if let Some(hook) = &calls {
@@ -272,6 +272,7 @@ fn serve(
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
+    nbd::keep_offer_true(shared.clone(), started, share, exports)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let api = match api::serve_api(ApiOptions {
         shared: shared.clone(),

@@ -8,7 +8,8 @@ use drives::mailbox::MailSender;
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
 use exports::nbd::server::{
-    NbdLimits, NbdPort, NbdPortOptions, NewListener, Stop, maximum_payload_bytes, round_robin,
+    NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Stop, maximum_payload_bytes,
+    round_robin,
 };
 use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -18,6 +19,9 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// How often what is offered is compared with what the drives can do.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +156,34 @@ pub fn exports(
         }
     };
     Ok(ExportList::new(started.iter().map(export).collect())?)
+}
+
+/// Looks every second whether what new clients are offered is still so, while the array serves: a drive may turn out
+/// not to discard, and one that cannot may join or leave. `offered` is what the ports began with.
+///
+/// # Errors
+/// The system starts no more threads.
+pub fn keep_offer_true(
+    shared: Arc<Shared>,
+    started: Vec<(VolumeId, String)>,
+    payload_bytes: u64,
+    offered: ExportList,
+) -> Result<()> {
+    let mut offered = Arc::new(offered);
+    let look = move || {
+        while !shared.has_quit() {
+            std::thread::sleep(LOOK_EVERY);
+            let exports = exports(&shared.snapshot().record, &started, payload_bytes);
+            let exports = exports.expect("names and sizes are those that were offered at first");
+            if exports != *offered {
+                offered = Arc::new(exports);
+                shared.tell_ports(|| Box::new(NewOffer(offered.clone())));
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("offer".to_owned());
+    thread.spawn(look)?;
+    Ok(())
 }
 
 /// A factory of ports for [`super::runtime::Runtime::start`]; `volumes` are those behind the `exports`. Listeners are given to shard 0's port later,

@@ -49,6 +49,8 @@ pub struct Reply {
 pub struct Client {
     pub stream: UnixStream,
     pub size_bytes: u64,
+    /// The transmission flags of the export.
+    pub flags: u16,
     next_cookie: u64,
     reads: HashMap<u64, u32>,
     /// What the socket has not taken yet.
@@ -76,7 +78,7 @@ impl Client {
         option.extend((data.len() as u32).to_be_bytes());
         option.extend(data);
         stream.write_all(&option)?;
-        let mut size_bytes = 0;
+        let (mut size_bytes, mut flags) = (0, 0);
         loop {
             let mut header = [0; 20];
             stream.read_exact(&mut header)?;
@@ -87,6 +89,7 @@ impl Client {
                 REPLY_ACK => break,
                 REPLY_INFO if data[..2] == [0, 0] => {
                     size_bytes = u64::from_be_bytes(data[2..10].try_into().expect("8"));
+                    flags = u16::from_be_bytes(data[10..12].try_into().expect("2"));
                 }
                 REPLY_INFO => {}
                 _ => {
@@ -99,6 +102,7 @@ impl Client {
         Ok(Client {
             stream,
             size_bytes,
+            flags,
             next_cookie: 1,
             reads: HashMap::new(),
             unsent: Vec::new(),

@@ -5,6 +5,8 @@ use crate::common::nbd::{Client, TRIM};
 use crate::common::{MIB, Server};
 
 const AREA_BYTES: usize = 8 * MIB as usize;
+/// The transmission flag that says that an export can be trimmed.
+const SEND_TRIM: u16 = 1 << 5;
 const PIECE_BYTES: usize = MIB as usize;
 
 fn fill(client: &mut Client) {
@@ -21,6 +23,10 @@ fn read(client: &mut Client) -> Vec<u8> {
     parts
         .flat_map(|at| client.read(at as u64, PIECE_BYTES as u32).expect("a read"))
         .collect()
+}
+
+fn offers_trim(client: &Client) -> bool {
+    client.flags & SEND_TRIM != 0
 }
 
 /// Trims the area, writes here and there, flushes; returns what is read then.
@@ -73,7 +79,11 @@ fn a_spare_that_cannot_discard_leaves_copies_and_parity_right() {
         server.order(&["fail", "1"]).ok();
         let spare = bed.drive(members).display().to_string();
         server.order(&["add-spare", &spare]).ok();
+        assert!(offers_trim(&client));
         server.wait_event("job-ended", "rebuild finished", 60);
+        server.wait_status("without trims for new clients", 20, |_| {
+            !offers_trim(&server.client("data"))
+        });
         trim_and_write(&mut client);
         server.order(&["scrub", "data", "--wait"]).ok();
         losing_a_member_changes_nothing(&server, &mut client, "0");

@@ -40,8 +40,8 @@ mod stop;
 mod tests;
 
 pub use setup::{
-    NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, Problem, Route, Stop,
-    keep, maximum_payload_bytes, round_robin,
+    NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, NewOffer, Problem, Route,
+    Stop, keep, maximum_payload_bytes, round_robin,
 };
 pub use stats::NbdStats;
 
@@ -81,6 +81,18 @@ struct Shared {
     held: VecDeque<(ConnectionName, u16)>,
     shutting_down: bool,
     on_problem: Box<dyn FnMut(&Problem) + Send>,
+}
+
+impl Shared {
+    #[cold]
+    fn offer(&mut self, exports: Arc<ExportList>) {
+        // Memory and volumes were set up for these.
+        assert!(
+            exports.differs_in_abilities_at_most(&self.exports),
+            "an array's exports stay as they are: {exports:?}"
+        );
+        self.exports = exports;
+    }
 }
 
 /// A shard's NBD server. See the module's prose.
@@ -387,6 +399,10 @@ impl Port for NbdPort {
         };
         let letter = match letter.downcast::<NewListener>() {
             Ok(listener) => return self.listeners.add(listener.0),
+            Err(letter) => letter,
+        };
+        let letter = match letter.downcast::<NewOffer>() {
+            Ok(offer) => return self.shared.offer(offer.0),
             Err(letter) => letter,
         };
         match letter.downcast::<Stop>() {

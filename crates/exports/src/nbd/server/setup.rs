@@ -70,6 +70,11 @@ pub struct NewConnection(pub OwnedFd);
 #[derive(Debug)]
 pub struct NewListener(pub OwnedFd);
 
+/// Letter to a port: offer this to clients that connect from now on; who is connected keeps what it was offered. The
+/// exports are those that the port has, and only their abilities may have changed.
+#[derive(Debug)]
+pub struct NewOffer(pub Arc<ExportList>);
+
 /// Letter to a port: accept nothing any more, answer new requests with "shutting down", finish what is
 /// in flight, close every connection, then call the function, on the shard's thread. The engine must
 /// keep running until then. A second letter is answered together with the first.

@@ -78,6 +78,7 @@ pub struct Report {
 pub struct Rig {
     pub path: PathBuf,
     pub size_bytes: u64,
+    pub exports: Arc<ExportList>,
     pub peers: Vec<MailSender>,
     pub problems: Arc<Mutex<Vec<Problem>>>,
     reports: Arc<Mutex<Vec<Report>>>,
@@ -323,6 +324,7 @@ impl Rig {
         Rig {
             path,
             size_bytes,
+            exports,
             peers,
             problems,
             reports,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::Shutdown;
+use std::sync::Arc;
 
 use drives::mailbox::Mail;
 use engine::layout::Level;
@@ -10,8 +11,9 @@ use engine::units::MemberId;
 
 use super::client::{Client, greet, option, option_reply, pattern, request};
 use super::rig::{MIB, Rig, wait_until};
-use crate::nbd::server::{NewConnection, NewListener};
+use crate::nbd::server::{NewConnection, NewListener, NewOffer};
 use crate::nbd::wire::*;
+use crate::nbd::{Abilities, Export, ExportList};
 
 #[test]
 fn every_size_comes_back_as_written() {
@@ -298,5 +300,29 @@ fn a_port_listens_on_tcp_by_letter() {
     wait_until("both shards had two", || {
         (0..2).all(|shard| rig.stats(shard).connections_accepted == 2)
     });
+    rig.wait_until_idle();
+}
+
+#[test]
+fn a_new_offer_is_for_clients_that_connect_from_then_on() {
+    let rig = Rig::with(|_| ());
+    let mut old = Client::simple(rig.connect_to(0), "vol0");
+    let without_trim = |export: &Export| Export {
+        abilities: Abilities {
+            trim: false,
+            fast_zero: false,
+            ..export.abilities
+        },
+        ..export.clone()
+    };
+    let exports = rig.exports.as_slice().iter().map(without_trim).collect();
+    rig.mail(0, NewOffer(Arc::new(ExportList::new(exports).unwrap())));
+    let mut new = Client::simple(rig.connect_to(0), "vol0");
+    assert_eq!(new.ask(CMD_TRIM, 0, 0, 4096).error, 22);
+    let fast = CMD_FLAG_FAST_ZERO;
+    assert_eq!(new.ask(CMD_WRITE_ZEROES, fast, 0, 4096).error, 22);
+    assert_eq!(new.ask(CMD_WRITE_ZEROES, 0, 0, 4096).error, 0);
+    assert_eq!(old.ask(CMD_TRIM, 0, 0, 4096).error, 0);
+    drop((old, new));
     rig.wait_until_idle();
 }
