@@ -45,6 +45,10 @@ pub enum Kind {
     Metadata,
     /// The same with a spare, which takes the drive's place.
     SpareActivation,
+    /// A drive is replaced in service, under writes.
+    Replace,
+    /// It starts after a power cut while a drive was being replaced, or just had been.
+    StartReplace,
     /// The array is being made.
     Create,
     /// The first write after a rest, and the rest after it.
@@ -52,7 +56,7 @@ pub enum Kind {
 }
 
 /// All of them, in the order of reports.
-pub const KINDS: [Kind; 19] = [
+pub const KINDS: [Kind; 21] = [
     Kind::FullRow,
     Kind::Partial,
     Kind::Durable,
@@ -68,8 +72,10 @@ pub const KINDS: [Kind; 19] = [
     Kind::StartRebuild,
     Kind::StartSpare,
     Kind::StartReturn,
+    Kind::StartReplace,
     Kind::Metadata,
     Kind::SpareActivation,
+    Kind::Replace,
     Kind::Create,
     Kind::CleanAndDirty,
 ];
@@ -99,6 +105,8 @@ impl Kind {
             Kind::StartReturn => "start-return",
             Kind::Metadata => "metadata",
             Kind::SpareActivation => "spare",
+            Kind::Replace => "replace",
+            Kind::StartReplace => "start-replace",
             Kind::Create => "create",
             Kind::CleanAndDirty => "clean",
         }
@@ -135,6 +143,7 @@ impl Kind {
                 | Kind::StartRebuild
                 | Kind::StartSpare
                 | Kind::StartReturn
+                | Kind::StartReplace
         )
     }
 
@@ -256,6 +265,17 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
             author.write(now + 8 * MS, author.size() / 2, 8 * KIB);
             author.flush(now + 9 * MS);
             window = now + 6 * MS..now + 120 * MS;
+        }
+        Kind::Replace | Kind::StartReplace => {
+            let order = Order::Replace { volume: 0, slot: 1 };
+            author.act(now, Act::Order(order));
+            author.write(now + 60_000, CHUNK, 8 * KIB);
+            author.flush(now + 400_000);
+            author.write(now + 3 * MS, 4 * KIB, 4 * KIB);
+            if kind == Kind::StartReplace {
+                // From the copy until the old drive gets nothing more.
+                window = now + 200_000..now + 1_600_000;
+            }
         }
         Kind::Create => {}
         Kind::CleanAndDirty => {

@@ -64,6 +64,8 @@ fn no_power_cut_loses_anything() {
         (Level::Raid5, Kind::StartRebuild),
         (Level::Raid10, Kind::StartSpare),
         (Level::Raid1, Kind::StartReturn),
+        (Level::Raid5, Kind::Replace),
+        (Level::Raid10, Kind::StartReplace),
     ];
     for (level, kind) in classes {
         let outcome = outcome(level, kind);
@@ -77,7 +79,7 @@ fn no_power_cut_loses_anything() {
 fn starts_are_followed_until_their_records_have_moved_on() {
     let starts = KINDS.into_iter().filter(|kind| kind.is_start());
     let outcomes: Vec<Outcome> = starts.map(|kind| outcome(Level::Raid1, kind)).collect();
-    assert_eq!(outcomes.len(), 7);
+    assert_eq!(outcomes.len(), 8);
     for outcome in outcomes {
         assert_eq!(outcome.failure, None, "{outcome:?}");
         assert!(outcome.cuts > 4 && outcome.open_most > 0, "{outcome:?}");
