@@ -13,6 +13,15 @@ use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, geometry, record};
 
+const ZEROES: Operation = Operation::WriteZeroes {
+    keep_allocated: true,
+    only_if_fast: false,
+};
+
+fn is_lost(result: Result<(), Failure>) -> bool {
+    matches!(result, Err(Failure::Unrecoverable { .. }))
+}
+
 fn quick() -> Options {
     Options {
         clean_after: Nanos(20 * Nanos::MILLISECOND.0),
@@ -342,4 +351,35 @@ fn a_write_planned_before_a_member_failed_waits_for_its_failed_mark() {
     array.release_persists();
     assert_eq!(array.finish(tag), Ok(()));
     assert_eq!(array.read(0, 0, 32 << 10).unwrap(), [9; 32 << 10]);
+}
+
+/// Also where the drives that are left hold all of what is written: so it is as it was when a lost drive comes back.
+#[test]
+fn a_volume_that_has_failed_writes_nothing_to_the_drives_that_are_left() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    for shards in [1, 2] {
+        let mut array = Array::new(record(shape, 0, None), shards, 3, Options::default());
+        array.write(0, 0, &[1; 64 << 10]).unwrap();
+        for drive in 0..2 {
+            array.shared.borrow_mut().disks[drive].gone = true;
+            let _ = array.read(0, 0, 4096);
+        }
+        let failed = Event::VolumeFailed(VolumeId(0));
+        array.run_until(|array| array.has_event(|event| *event == failed));
+        array.wait_ms(1000);
+        let offset = u64::from(shape.chunk_bytes);
+        for shard in 0..usize::from(shards) {
+            for what in [Operation::Write, ZEROES] {
+                let buffer = array.allocate(4096);
+                array.fill(buffer, &[9; 4096]);
+                let tag = array.submit(shard, what, offset, 4096, buffer);
+                let written = array.finish(tag);
+                assert!(is_lost(written), "{what:?}: {written:?}");
+            }
+        }
+        let at = shape.member_offset_bytes(0, 0) as usize;
+        for drive in 2..4 {
+            assert_eq!(array.shared.borrow().disks[drive].bytes[at], 1);
+        }
+    }
 }
