@@ -121,6 +121,39 @@ fn a_flush_that_fails_by_what_another_shard_has_seen_waits_for_the_message() {
     assert_eq!(array.read(0, offset, 4096).unwrap(), [8; 4096]);
 }
 
+/// What the last flush made durable is redundant no more, and on record the volume is as it was when it was lost.
+#[test]
+fn a_sync_whose_volume_is_lost_under_its_last_flush_is_not_complete() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+    let shelf = record(shape, 0, Some(SyncKind::Initial));
+    let mut array = Array::new(shelf, 1, 7, options());
+    array.write(0, 0, &[7; 48 << 10]).unwrap();
+    array.run_until(|array| {
+        let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
+        job.is_some_and(|job| job.done_bytes == job.total_bytes)
+    });
+    array.shared.borrow_mut().disks[2].hung = true;
+    (0..50).for_each(|_| array.turn_alone(0));
+    for drive in 0..2 {
+        array.shared.borrow_mut().disks[drive].gone = true;
+    }
+    for row in 0..4 {
+        let buffer = array.allocate(48 << 10);
+        let offset = row * shape.row_bytes();
+        array.submit(0, Operation::Read, offset, 48 << 10, buffer);
+    }
+    array.run_until(|array| array.has_event(|event| *event == Event::VolumeFailed(VOLUME)));
+    let ended = |event: &Event| matches!(event, Event::JobEnded { .. });
+    assert!(!array.has_event(ended), "the flush is not under way");
+    array.shared.borrow_mut().disks[2].hung = false;
+    array.run_until(|array| array.has_event(ended));
+    array.wait_ms(1000);
+    assert!(!has_ended(&array, JobName::InitialSync));
+    let shared = array.shared.borrow();
+    let kept = shared.disks[3].record.as_ref().unwrap();
+    assert!(kept.volumes[0].sync.is_some(), "on record it is complete");
+}
+
 fn copying() -> Event {
     Event::JobStarted {
         volume: VOLUME,

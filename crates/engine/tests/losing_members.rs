@@ -13,6 +13,15 @@ use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, geometry, record};
 
+const ZEROES: Operation = Operation::WriteZeroes {
+    keep_allocated: true,
+    only_if_fast: false,
+};
+
+fn is_lost(result: Result<(), Failure>) -> bool {
+    matches!(result, Err(Failure::Unrecoverable { .. }))
+}
+
 fn quick() -> Options {
     Options {
         clean_after: Nanos(20 * Nanos::MILLISECOND.0),
@@ -306,5 +315,71 @@ fn a_shard_without_mail_reads_nothing_from_a_member_that_has_failed() {
     array.turn_without_mail(1);
     for found in array.read_without_mail(1, 0, 4096) {
         assert_eq!(found, [1; 4096]);
+    }
+}
+
+/// The write was planned with the drive, and goes on when the drive has failed: so far it knows of nobody who will miss
+/// it. The drive must not come back as current when that is acknowledged.
+#[test]
+fn a_write_planned_before_a_member_failed_waits_for_its_failed_mark() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+    let length = shape.row_bytes();
+    for row in 0..12 {
+        array.write(0, row * length, &[1; 48 << 10]).unwrap();
+    }
+    let drive = |index| usize::from(shape.data_slots(0, index).iter().next().unwrap().0);
+    // Two of three chunks are written, and for their parity the third one is read.
+    array.shared.borrow_mut().disks[drive(2)].hung = true;
+    let buffer = array.allocate(32 << 10);
+    array.fill(buffer, &[9; 32 << 10]);
+    let tag = array.submit(0, Operation::Write, 0, 32 << 10, buffer);
+    (0..50).for_each(|_| array.turn_alone(0));
+    array.shared.borrow_mut().hold_persists = true;
+    array.shared.borrow_mut().disks[drive(0)].gone = true;
+    let other = array.allocate(4096);
+    array.submit(0, Operation::Read, 8 * length, 4096, other);
+    (0..50).for_each(|_| array.turn_alone(0));
+    let lost = MemberId(drive(0) as u8);
+    let is_noticed =
+        |event: &Event| matches!(event, Event::MemberFailed { member, .. } if *member == lost);
+    assert!(array.has_event(is_noticed));
+    assert!(array.shared.borrow().flights.contains_key(&tag));
+    array.shared.borrow_mut().disks[drive(2)].hung = false;
+    array.wait_ms(1000);
+    assert_eq!(array.take_completion(tag), None, "acknowledged too early");
+    array.release_persists();
+    assert_eq!(array.finish(tag), Ok(()));
+    assert_eq!(array.read(0, 0, 32 << 10).unwrap(), [9; 32 << 10]);
+}
+
+/// Also where the drives that are left hold all of what is written: so it is as it was when a lost drive comes back.
+#[test]
+fn a_volume_that_has_failed_writes_nothing_to_the_drives_that_are_left() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    for shards in [1, 2] {
+        let mut array = Array::new(record(shape, 0, None), shards, 3, Options::default());
+        array.write(0, 0, &[1; 64 << 10]).unwrap();
+        for drive in 0..2 {
+            array.shared.borrow_mut().disks[drive].gone = true;
+            let _ = array.read(0, 0, 4096);
+        }
+        let failed = Event::VolumeFailed(VolumeId(0));
+        array.run_until(|array| array.has_event(|event| *event == failed));
+        array.wait_ms(1000);
+        let offset = u64::from(shape.chunk_bytes);
+        for shard in 0..usize::from(shards) {
+            for what in [Operation::Write, ZEROES] {
+                let buffer = array.allocate(4096);
+                array.fill(buffer, &[9; 4096]);
+                let tag = array.submit(shard, what, offset, 4096, buffer);
+                let written = array.finish(tag);
+                assert!(is_lost(written), "{what:?}: {written:?}");
+            }
+        }
+        let at = shape.member_offset_bytes(0, 0) as usize;
+        for drive in 2..4 {
+            assert_eq!(array.shared.borrow().disks[drive].bytes[at], 1);
+        }
     }
 }

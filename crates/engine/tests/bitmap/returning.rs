@@ -7,11 +7,11 @@ use super::{REGION, count, marked, on_drives, started};
 use crate::memory::geometry;
 use engine::control::message::{Command, Refused, Returning};
 use engine::control::record::MemberState;
-use engine::event::Event;
+use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
 use engine::policy::MemberKind;
 use engine::shard::Options;
-use engine::units::{MemberId, Slot};
+use engine::units::{MemberId, Slot, VolumeId};
 
 pub fn shapes() -> Vec<Geometry> {
     vec![
@@ -207,4 +207,46 @@ fn a_member_whose_absence_is_older_than_cleared_bits_is_refused() {
     let refused = come_back(&mut array, disk, Slot(0), last);
     assert_eq!(refused, Err(Refused::Outdated));
     client.verify(&mut array);
+}
+
+/// Since a drive was replaced bits have been cleared of what it has not got, and then its successor is lost.
+#[test]
+fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
+    for shape in [
+        geometry(Level::Raid1, 2, 1 << 20, 3),
+        geometry(Level::Raid10, 4, 16 << 10, 192),
+    ] {
+        let record = marked(shape, 1);
+        let mut array = started(&record, 1, 11);
+        let mut client = Client::new(shape.size_bytes, 77);
+        fill(&mut array, &mut client);
+        let (old, new) = (MemberId(1), MemberId(shape.members));
+        let order = Command::Replace {
+            volume: VolumeId(0),
+            slot: Slot(1),
+            to: new,
+        };
+        array.command(order).unwrap();
+        let is_replaced = |event: &Event| {
+            matches!(
+                event,
+                Event::JobEnded {
+                    job: JobName::Replace,
+                    complete: true,
+                    ..
+                }
+            )
+        };
+        array.run_until(|array| array.has_event(is_replaced));
+        let (generation, last) = generations(&array, old);
+        assert!(generation < last, "it has the record that is without it");
+        let copy = copy_of(&array.shared.borrow().disks[1]);
+        write_at(&mut array, &mut client, 1 << 20);
+        array.wait_ms(16_000);
+        assert!(array.shared.borrow().marks.unwrap().cleared > 0);
+        lose(&mut array, new);
+        let refused = come_back(&mut array, copy, Slot(1), generation);
+        assert_eq!(refused, Err(Refused::Outdated), "{shape:?}");
+        client.verify(&mut array);
+    }
 }
