@@ -11,6 +11,8 @@ mod half_done;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod two_volumes;
 
 use crate::assemble::{Container, assemble};
