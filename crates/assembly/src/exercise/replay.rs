@@ -133,6 +133,10 @@ fn a_replay_makes_parity_fit_and_then_nothing_is_left_to_do() {
     assert_eq!(scene.page(scene.parity), scene.fitting());
     assert_eq!(container.record.volumes[0].sync, None);
     assert!(!container.record.volumes[0].dirty);
+    let logged = LoggedVolume::of(&scene.mpb, 0, SECTOR).unwrap();
+    let log = container.record.volumes[0].log.expect("it goes on with it");
+    let place = (log.offset_bytes, log.length_bytes as usize);
+    assert_eq!(place, (logged.log_sector() * 512, logged.log_bytes()));
     let said = "its write-hole log has made parity right";
     assert!(container.notes.iter().any(|note| note.contains(said)));
 }
