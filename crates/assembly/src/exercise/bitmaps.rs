@@ -15,6 +15,8 @@ use metadata::imsm::{Level, Mpb, WriteHolePolicy};
 
 mod coming_back;
 
+type Change = fn(&mut Mpb);
+
 const MEMBERS: usize = 4;
 const REGION_BYTES: u32 = 64 << 10;
 /// Of the volume's 2 MiB.
@@ -245,14 +247,14 @@ fn the_counter_is_believed_only_after_a_record_of_our_own() {
 #[test]
 fn marks_go_only_where_the_volume_is_whole_and_at_rest() {
     let all = all_words(REGIONS)[0];
-    let verified: fn(&mut Mpb) = |mpb| {
+    let verified: Change = |mpb| {
         mpb.volumes[0].migration = Some(Migration {
             kind: MigrationKind::Verify,
             checkpoint_unit: 0,
             second_map: mpb.volumes[0].map.clone(),
         });
     };
-    let cases: [(&str, fn(&mut Mpb), u64); 4] = [
+    let cases: [(&str, Change, u64); 4] = [
         ("at rest", |_| {}, 0),
         ("dirty", |mpb| mpb.set_dirty(0, true).unwrap(), 6),
         (

@@ -64,7 +64,10 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
         |mpb| mpb.volumes[0].map.order[1].out_of_sync = true,
         |mpb| mpb.volumes[0].map.order.swap(2, 3),
         // What is recorded of it goes when it leaves.
-        |mpb| mpb.set_bad_ranges(AWAY, &[8..16]).unwrap(),
+        |mpb| {
+            mpb.set_bad_ranges(AWAY, std::slice::from_ref(&(8..16)))
+                .unwrap()
+        },
         |mpb| {
             let volume = mpb.volumes[0].clone();
             mpb.volumes.push(volume);
@@ -84,7 +87,8 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
     let mut now = made(false);
     now.mark_failed(AWAY).unwrap();
     now.generation = 22;
-    now.set_bad_ranges(AWAY, &[8..16]).unwrap();
+    now.set_bad_ranges(AWAY, std::slice::from_ref(&(8..16)))
+        .unwrap();
     drives[..AWAY]
         .iter()
         .for_each(|pages| put_record(pages, &now));
