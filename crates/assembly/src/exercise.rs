@@ -7,9 +7,13 @@
 //! record of the same generation says something else has the shape that it had and each drive in its own slot,
 //! and where the log is true it serves what was there, unless the operator has accepted what it may lack.
 
+#[cfg(test)]
+mod bitmaps;
 mod half_done;
 #[cfg(test)]
 mod order;
+#[cfg(test)]
+mod replay;
 #[cfg(test)]
 mod two_volumes;
 

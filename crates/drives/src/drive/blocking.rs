@@ -151,39 +151,18 @@ impl Drive {
         (first, (end - first) as usize)
     }
 
-    fn read_sectors(&self, mut offset_bytes: u64, mut into: &mut [u8]) -> Result<(), i32> {
+    fn read_sectors(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), i32> {
         let fd = self.fd().ok_or(EINVAL)?;
-        while !into.is_empty() {
-            let length = into.len().min(TRANSFER_BYTES_MAX);
-            match rustix::io::pread(fd, &mut into[..length], offset_bytes) {
-                Ok(0) => return Err(ENXIO),
-                Ok(count) => {
-                    into = &mut into[count..];
-                    offset_bytes += count as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.raw_os_error()),
-            }
-        }
-        Ok(())
+        read_whole(offset_bytes, into, |at, into| {
+            rustix::io::pread(fd, into, at)
+        })
     }
 
-    fn write_sectors(&self, mut offset_bytes: u64, mut from: &[u8]) -> Result<(), i32> {
-        const EIO: i32 = 5;
+    fn write_sectors(&self, offset_bytes: u64, from: &[u8]) -> Result<(), i32> {
         let fd = self.fd().ok_or(EINVAL)?;
-        while !from.is_empty() {
-            let length = from.len().min(TRANSFER_BYTES_MAX);
-            match rustix::io::pwrite(fd, &from[..length], offset_bytes) {
-                Ok(0) => return Err(EIO),
-                Ok(count) => {
-                    from = &from[count..];
-                    offset_bytes += count as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.raw_os_error()),
-            }
-        }
-        Ok(())
+        write_whole(offset_bytes, from, |at, from| {
+            rustix::io::pwrite(fd, from, at)
+        })
     }
 
     fn failure(
@@ -199,6 +178,112 @@ impl Drive {
             offset_bytes,
             length_bytes,
             error: MemberError::from_errno(errno),
+        }
+    }
+}
+
+/// Reads by calls that bring part of what they are asked for, until all of it is there.
+fn read_whole(
+    mut offset_bytes: u64,
+    mut into: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Errno>,
+) -> Result<(), i32> {
+    while !into.is_empty() {
+        let length = into.len().min(TRANSFER_BYTES_MAX);
+        match read(offset_bytes, &mut into[..length]) {
+            Ok(0) => return Err(ENXIO),
+            Ok(count) => {
+                into = &mut into[count..];
+                offset_bytes += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.raw_os_error()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes by calls that take part of what they are given, until all of it is taken.
+fn write_whole(
+    mut offset_bytes: u64,
+    mut from: &[u8],
+    mut write: impl FnMut(u64, &[u8]) -> Result<usize, Errno>,
+) -> Result<(), i32> {
+    const EIO: i32 = 5;
+    while !from.is_empty() {
+        let length = from.len().min(TRANSFER_BYTES_MAX);
+        match write(offset_bytes, &from[..length]) {
+            Ok(0) => return Err(EIO),
+            Ok(count) => {
+                from = &from[count..];
+                offset_bytes += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.raw_os_error()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel says to the calls one after the other; the last of it again and again, but not for ever.
+    fn answers(said: &[Result<usize, Errno>]) -> impl FnMut() -> Result<usize, Errno> {
+        let mut calls = 0;
+        move || {
+            calls += 1;
+            assert!(calls < 100, "it is asked for ever");
+            said[(calls - 1).min(said.len() - 1)]
+        }
+    }
+
+    #[test]
+    fn a_call_that_moves_nothing_is_an_error_and_is_not_repeated() {
+        for before in [vec![], vec![Ok(512)], vec![Err(Errno::INTR), Ok(512)]] {
+            let said = [before, vec![Ok(0)]].concat();
+            let mut answer = answers(&said);
+            assert_eq!(write_whole(0, &[1; 1024], |_, _| answer()), Err(5));
+            let mut answer = answers(&said);
+            let mut bytes = [0; 1024];
+            assert_eq!(read_whole(0, &mut bytes, |_, _| answer()), Err(ENXIO));
+        }
+    }
+
+    #[test]
+    fn what_a_signal_interrupts_or_the_kernel_does_in_part_is_gone_on_with() {
+        let said = [Err(Errno::INTR), Ok(512), Err(Errno::INTR), Ok(1024)];
+        let bytes: Vec<u8> = (0..6).flat_map(|sector| [sector; 256]).collect();
+        let mut written = vec![9; 8192 + bytes.len()];
+        let mut answer = answers(&said);
+        let result = write_whole(8192, &bytes, |at, from| {
+            let count = answer()?;
+            written[at as usize..][..count].copy_from_slice(&from[..count]);
+            Ok(count)
+        });
+        assert_eq!(result, Ok(()));
+        assert!(written[8192..] == bytes && written[..8192].iter().all(|&byte| byte == 9));
+        let mut answer = answers(&said);
+        let mut back = vec![9; bytes.len()];
+        let result = read_whole(8192, &mut back, |at, into| {
+            let count = answer()?;
+            into[..count].copy_from_slice(&written[at as usize..][..count]);
+            Ok(count)
+        });
+        assert_eq!((result, back), (Ok(()), bytes));
+    }
+
+    #[test]
+    fn an_error_ends_it_with_its_errno() {
+        for errno in [Errno::IO, Errno::AGAIN, Errno::NOSPC] {
+            let said = [Ok(512), Err(errno)];
+            let mut answer = answers(&said);
+            let wanted = Err(errno.raw_os_error());
+            assert_eq!(write_whole(0, &[1; 1024], |_, _| answer()), wanted);
+            let mut answer = answers(&said);
+            let mut bytes = [0; 1024];
+            assert_eq!(read_whole(0, &mut bytes, |_, _| answer()), wanted);
         }
     }
 }

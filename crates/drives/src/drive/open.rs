@@ -231,12 +231,8 @@ impl Drive {
         spec: &MemberSpec,
         access: Access,
     ) -> Result<Drive, OpenError> {
-        let claim = match access {
-            Access::Exclusive | Access::ExclusiveReadOnly => OFlags::EXCL,
-            Access::ReadOnly => OFlags::empty(),
-        };
-        let flags = mode_of(access) | claim | OFlags::DIRECT;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+        let opened = rustix::fs::open(path, device_mode_of(access), Mode::empty());
+        let fd = opened.map_err(|errno| match errno {
             Errno::BUSY => in_use(path, &name),
             errno => cannot_open(&name, errno),
         })?;
@@ -373,6 +369,15 @@ fn mode_of(access: Access) -> OFlags {
     mode | OFlags::CLOEXEC
 }
 
+/// A block device is claimed, which keeps mounts, md and device mapper away as well, and used past the page cache.
+fn device_mode_of(access: Access) -> OFlags {
+    let claim = match access {
+        Access::Exclusive | Access::ExclusiveReadOnly => OFlags::EXCL,
+        Access::ReadOnly => OFlags::empty(),
+    };
+    mode_of(access) | claim | OFlags::DIRECT
+}
+
 /// Keeps everybody else from locking the file.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
@@ -402,7 +407,7 @@ fn file_name(path: &Path) -> String {
 /// Opening with `O_DIRECT` succeeds on file systems that then refuse the I/O, or allow it in larger
 /// blocks than the sector only: newer kernels say so, and one read tells, but for a hole, which is read
 /// without the drive.
-fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
+pub(super) fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
     let asked = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     if let Ok(found) = asked
         && found.stx_mask & StatxFlags::DIOALIGN.bits() != 0
@@ -445,6 +450,23 @@ fn system(name: &str, what: &'static str, errno: Errno) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_device_is_claimed_for_service_and_used_past_the_page_cache() {
+        for (access, mode, is_claimed) in [
+            (Access::Exclusive, OFlags::RDWR, true),
+            (Access::ExclusiveReadOnly, OFlags::RDONLY, true),
+            (Access::ReadOnly, OFlags::RDONLY, false),
+        ] {
+            let flags = device_mode_of(access);
+            assert_eq!(flags & OFlags::RWMODE, mode, "{access:?}");
+            assert_eq!(flags.contains(OFlags::EXCL), is_claimed, "{access:?}");
+            assert!(
+                flags.contains(OFlags::DIRECT | OFlags::CLOEXEC),
+                "{access:?}"
+            );
+        }
+    }
 
     #[test]
     fn a_local_file_in_the_page_cache_has_helpers_for_its_flushes() {

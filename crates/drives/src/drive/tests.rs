@@ -5,6 +5,7 @@ use engine::policy::ErrorClass;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+mod direct;
 mod durable;
 pub(crate) mod special;
 
@@ -241,8 +242,14 @@ pub(crate) struct Loop(pub String);
 
 impl Loop {
     pub fn over(path: &Path) -> Option<Loop> {
+        Loop::with(path, &[])
+    }
+
+    /// With more options of losetup.
+    pub fn with(path: &Path, options: &[&str]) -> Option<Loop> {
         let output = std::process::Command::new("losetup")
             .args(["--find", "--show"])
+            .args(options)
             .arg(path)
             .output();
         let name = String::from_utf8(output.ok().filter(|o| o.status.success())?.stdout).ok()?;

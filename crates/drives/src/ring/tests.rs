@@ -206,6 +206,27 @@ fn connections_are_accepted_watched_cancelled_and_closed() {
     drop(client);
 }
 
+/// One that hangs is given up at its deadline, and no other one in its place.
+#[test]
+fn a_members_io_is_cancelled_by_its_own_number() {
+    const ECANCELED: i32 = 125;
+    let mut ring = ring(RingOptions::default());
+    let (left, _right) = sockets();
+    let slot = ring.open_file(left.as_fd());
+    for index in [0, 5] {
+        let address = ring.arena().start().0 as *mut u8;
+        let entry = opcode::Read::new(types::Fd(slot.number()), address, 512).build();
+        // SAFETY: the first sector of the arena; nothing ends up in it.
+        unsafe { ring.push_member(entry, slot, index) }
+    }
+    ring.submit();
+    ring.cancel_member(5);
+    let mut answered = answers(&mut ring, 2);
+    answered.retain(|answer| answer.class == CLASS_MEMBER);
+    let answered: Vec<_> = answered.iter().map(|a| (a.user_data, a.result)).collect();
+    assert_eq!(answered, [(5, -ECANCELED)]);
+}
+
 #[test]
 fn a_full_queue_loses_nothing() {
     for best_mode in [

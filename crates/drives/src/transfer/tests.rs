@@ -7,6 +7,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 const WRITE: StepKind = StepKind::Write { fua: false };
+const EINTR: i32 = 4;
+const EAGAIN: i32 = 11;
 
 /// A ring, a file of 1 MiB, and transfers.
 struct Bench {
@@ -331,7 +333,7 @@ fn an_error_is_an_error_whatever_it_was_about() {
         (StepKind::Flush, Payload::Nothing),
         (StepKind::Discard, Payload::Zeros),
     ] {
-        for errno in [1, EIO, ENOSYS, EOPNOTSUPP] {
+        for errno in [1, EINTR, EIO, EAGAIN, ENOSYS, EOPNOTSUPP] {
             let mut transfer = bench.transfer(kind, payload, 8192);
             assert_eq!(transfer.settled(&mut bench.ring, -errno), Some(errno));
             assert_eq!(transfer.payload, payload, "{kind:?} is not tried otherwise");

@@ -1,0 +1,316 @@
+//! What a replay at the start takes for the volume's data, and what follows where it does not settle everything.
+
+use super::half_done::HalfDone;
+use super::{DRIVE_BYTES, Memory, PAGE_BYTES, Pages, SECTOR, name, put_record, read, record};
+use crate::assemble::assemble;
+use crate::log::{rehearse, replay_all};
+use crate::member::Member;
+use engine::control::record::{SyncKind, SyncRecord};
+use metadata::imsm::build::{NewDrive, RebuildTarget};
+use metadata::imsm::choose::{Assembly, choose};
+use metadata::imsm::log::{LoggedVolume, Report};
+use metadata::imsm::place::Placement;
+use metadata::imsm::start::{RefusedReason, StartMode, StartOptions, SyncWork, start_mode};
+use metadata::imsm::{Level, Mpb, Serial, WriteHolePolicy};
+use std::ops::Range;
+
+const MEMBERS: usize = 4;
+const PAGE_SECTORS: u64 = PAGE_BYTES as u64 / 512;
+/// The row that is being written to, its parity's slot and the slot that is written.
+const ROW: u8 = 1;
+
+/// A RAID 5 with a log that was not stopped cleanly.
+fn made() -> Mpb {
+    let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("it can be made");
+    mpb.set_write_hole_policy(0, WriteHolePolicy::Log).unwrap();
+    mpb.set_dirty(0, true).unwrap();
+    mpb
+}
+
+/// Drives in the middle of a write: its data is new and its parity old. `numbers`: the drive in each slot.
+struct Scene {
+    mpb: Mpb,
+    drives: Vec<Pages>,
+    numbers: [usize; MEMBERS],
+    /// First byte of the page that is written, on each drive.
+    page_at: u64,
+    parity: usize,
+    written: usize,
+    /// A slot whose chunk of the row is not written to.
+    other: usize,
+}
+
+impl Scene {
+    fn new(mpb: Mpb, numbers: [usize; MEMBERS]) -> Scene {
+        let drives: Vec<Pages> = (0..MEMBERS).map(|_| Pages::default()).collect();
+        drives.iter().for_each(|pages| put_record(pages, &mpb));
+        let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("it keeps a log");
+        // The second page of the chunk, and the second data chunk of the row.
+        let mut script = [ROW, 1, 7, 1 << 2 | 1].into_iter();
+        HalfDone::put(&drives, &mpb, &logged, &mut || script.next().unwrap_or(0));
+        let parity = logged.parity_slot(u64::from(ROW));
+        let data: Vec<usize> = (0..MEMBERS).filter(|&slot| slot != parity).collect();
+        let strip_bytes = u64::from(logged.strip_sectors) * 512;
+        let page_at = logged.start_sector * 512 + u64::from(ROW) * strip_bytes + PAGE_BYTES as u64;
+        Scene {
+            mpb,
+            drives,
+            numbers,
+            page_at,
+            parity,
+            written: data[1],
+            other: data[2],
+        }
+    }
+
+    /// The record says something else from now on.
+    fn change(&mut self, change: impl FnOnce(&mut Mpb)) {
+        change(&mut self.mpb);
+        let drives = self.drives.iter();
+        drives.for_each(|pages| put_record(pages, &self.mpb));
+    }
+
+    fn open(&self, without: Option<usize>) -> Vec<Memory> {
+        let slots = (0..MEMBERS).filter(|slot| Some(*slot) != without);
+        let open = |slot: usize| Memory::open(self.numbers[slot], self.drives[slot].clone());
+        slots
+            .map(|slot| open(slot).expect("it can be read"))
+            .collect()
+    }
+
+    fn assembly(drives: &[Memory]) -> Assembly {
+        let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
+        let mut choice = choose(&candidates);
+        choice
+            .containers
+            .remove(0)
+            .outcome
+            .expect("it is one array")
+    }
+
+    /// What a replay would do.
+    fn rehearsed(&self, without: Option<usize>) -> Report {
+        let drives = self.open(without);
+        rehearse(&drives, &Scene::assembly(&drives), 0).expect("it keeps a log")
+    }
+
+    fn page(&self, slot: usize) -> Vec<u8> {
+        read(&self.drives[slot], self.page_at, PAGE_BYTES)
+    }
+
+    /// The parity that fits the data on the drives.
+    fn fitting(&self) -> Vec<u8> {
+        let data = (0..MEMBERS).filter(|&slot| slot != self.parity);
+        data.fold(vec![0; PAGE_BYTES], |mut sum, slot| {
+            let page = self.page(slot);
+            sum.iter_mut()
+                .zip(page)
+                .for_each(|(sum, byte)| *sum ^= byte);
+            sum
+        })
+    }
+}
+
+fn resync() -> Option<SyncRecord> {
+    Some(SyncRecord {
+        kind: SyncKind::Resync,
+        done_bytes: 0,
+    })
+}
+
+#[test]
+fn a_replay_makes_parity_fit_and_then_nothing_is_left_to_do() {
+    let scene = Scene::new(made(), [0, 1, 2, 3]);
+    assert_ne!(scene.page(scene.parity), scene.fitting());
+    let report = scene.rehearsed(None);
+    assert!(report.is_conclusive() && report.entries_replayed == 1);
+    assert_ne!(
+        scene.page(scene.parity),
+        scene.fitting(),
+        "it was a rehearsal"
+    );
+    let container = assemble(scene.open(None), StartOptions::default(), false).unwrap();
+    assert_eq!(scene.page(scene.parity), scene.fitting());
+    assert_eq!(container.record.volumes[0].sync, None);
+    assert!(!container.record.volumes[0].dirty);
+    let logged = LoggedVolume::of(&scene.mpb, 0, SECTOR).unwrap();
+    let log = container.record.volumes[0].log.expect("it goes on with it");
+    let place = (log.offset_bytes, log.length_bytes as usize);
+    assert_eq!(place, (logged.log_sector() * 512, logged.log_bytes()));
+    let said = "its write-hole log has made parity right";
+    assert!(container.notes.iter().any(|note| note.contains(said)));
+}
+
+/// What lies where a rebuild could not put the data is anything: parity must not be made of it.
+#[test]
+fn recorded_bad_sectors_are_no_data_for_a_replay() {
+    for swapped in [false, true] {
+        let mut scene = Scene::new(made(), [0, 1, 2, 3]);
+        if swapped {
+            // The table of disks is in another order than the slots.
+            let (written, other) = (scene.written, scene.other);
+            scene.change(|mpb| {
+                mpb.disks.swap(written, other);
+                let order = &mut mpb.volumes[0].map.order;
+                order[written].disk_index = other as u32;
+                order[other].disk_index = written as u32;
+            });
+        }
+        let page = scene.page_at / 512..scene.page_at / 512 + PAGE_SECTORS;
+        let cases: [(usize, Range<u64>, bool); 6] = [
+            (scene.written, page.start..page.start + 1, true),
+            (scene.written, page.end - 1..page.end + 8, true),
+            (scene.written, page.start - 8..page.end + 8, true),
+            (scene.written, page.start - 8..page.start, false),
+            (scene.written, page.end..page.end + 8, false),
+            (scene.other, page.start..page.end, false),
+        ];
+        for (slot, bad, is_missed) in cases {
+            let row = scene.mpb.volumes[0].map.order[slot].disk_index as usize;
+            scene.change(|mpb| {
+                mpb.bad_blocks.clear();
+                mpb.set_bad_ranges(row, std::slice::from_ref(&bad)).unwrap();
+            });
+            let report = scene.rehearsed(None);
+            let unreadable = u32::from(is_missed);
+            assert_eq!(report.blocks_unreadable, unreadable, "{slot} {bad:?}");
+            assert_eq!(report.is_conclusive(), !is_missed);
+        }
+    }
+}
+
+/// With all drives parity is computed anew everywhere. Without one it is not known what it would give.
+#[test]
+fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log() {
+    let mut scene = Scene::new(made(), [0, 1, 2, 3]);
+    let (written, other) = (scene.written, scene.other);
+    let bad = scene.page_at / 512..scene.page_at / 512 + 1;
+    scene.change(|mpb| mpb.set_bad_ranges(written, &[bad]).unwrap());
+    let copy = |scene: &Scene| Scene {
+        mpb: scene.mpb.clone(),
+        drives: copied(&scene.drives),
+        ..*scene
+    };
+
+    let whole = copy(&scene);
+    let container = assemble(whole.open(None), StartOptions::default(), false).unwrap();
+    let volume = &container.record.volumes[0];
+    assert!(volume.dirty && volume.sync == resync());
+    assert_eq!(whole.page(whole.parity), scene.page(scene.parity));
+    let said = "its write-hole log does not settle everything";
+    assert!(container.notes.iter().any(|note| note.contains(said)));
+
+    let degraded = StartOptions {
+        degraded: true,
+        ..StartOptions::default()
+    };
+    let alone = copy(&scene);
+    let refusal = assemble(alone.open(Some(other)), degraded, false);
+    let refusal = refusal.map(|_| ()).unwrap_err().to_string();
+    for said in [
+        "volume fuzz is not started",
+        "its write-hole log does not settle that",
+        "1 blocks unreadable",
+        "--accept-write-hole starts it all the same",
+    ] {
+        assert!(refusal.contains(said), "{refusal}");
+    }
+    for (pages, before) in alone.drives.iter().zip(&scene.drives) {
+        assert!(*pages.borrow() == *before.borrow(), "something was written");
+    }
+
+    // A drive that could be read when it was decided, and cannot any more.
+    let drives = alone.open(Some(other));
+    let assembly = Scene::assembly(&drives);
+    let mpb = &assembly.mpb;
+    let mut clean = assembly.clone();
+    clean.mpb.bad_blocks.clear();
+    let decided = start_mode(&clean.mpb, 0, &assembly.present(), degraded);
+    assert!(matches!(decided, StartMode::ReadWrite { replay: true, .. }));
+    let mut modes = [decided.clone()];
+    let refusal = replay_all(&drives, &assembly, mpb, &mut modes, degraded).unwrap_err();
+    let refusal = refusal.to_string();
+    for said in [
+        "volume fuzz is not started",
+        "blocks unreadable",
+        "--accept-write-hole",
+    ] {
+        assert!(refusal.contains(said), "{refusal}");
+    }
+    // The same with what the operator has accepted, and of a volume that is not to be replayed.
+    let accepted = StartOptions {
+        accept_write_hole: true,
+        ..degraded
+    };
+    let mut modes = [decided];
+    replay_all(&drives, &assembly, mpb, &mut modes, accepted).unwrap();
+    let left = StartMode::ReadWrite {
+        sync: SyncWork::None,
+        lost_slots: vec![other],
+        replay: false,
+        switch_policy: None,
+    };
+    assert_eq!(modes[0], left);
+    assert!(
+        replay_all(&drives, &assembly, mpb, &mut modes, accepted)
+            .unwrap()
+            .is_empty()
+    );
+}
+
+/// To be read without a drive, parity would have to be right, and nothing may be written.
+#[test]
+fn a_volume_that_may_only_be_read_is_not_replayed() {
+    let scene = Scene::new(made(), [0, 1, 2, 3]);
+    let before = copied(&scene.drives);
+    let degraded = StartOptions {
+        degraded: true,
+        ..StartOptions::default()
+    };
+    let refusal = assemble(scene.open(Some(scene.other)), degraded, true);
+    let refusal = refusal.map(|_| ()).unwrap_err().to_string();
+    // That is all there is to say: its log would settle everything.
+    let why = RefusedReason::ReplayWrites.to_string();
+    assert_eq!(refusal, format!("volume fuzz is not started: {why}"));
+    let container = assemble(scene.open(None), degraded, true).unwrap();
+    let volume = &container.record.volumes[0];
+    assert!(volume.read_only && volume.log.is_none());
+    for (pages, before) in scene.drives.iter().zip(&before) {
+        assert!(*pages.borrow() == *before.borrow(), "something was written");
+    }
+}
+
+fn copied(drives: &[Pages]) -> Vec<Pages> {
+    let copy = |pages: &Pages| Pages::new(pages.borrow().clone().into());
+    drives.iter().map(copy).collect()
+}
+
+/// A drive that is being filled holds anything where the rebuild has not been.
+#[test]
+fn a_slot_that_is_out_of_sync_is_no_data_for_a_replay() {
+    let whole = Scene::new(made(), [0, 1, 2, 3]);
+    for (filled, of_lost_member) in [(whole.written, 1), (whole.other, 0)] {
+        let mut mpb = made();
+        mpb.mark_failed(filled).unwrap();
+        let placement = Placement::new(DRIVE_BYTES, SECTOR).unwrap();
+        let drive = NewDrive {
+            serial: Serial::from_drive(name(MEMBERS).as_bytes()),
+            total_sectors: placement.total_sectors(),
+        };
+        let family_salt = 5;
+        let target = RebuildTarget::NewDrive { drive, family_salt };
+        mpb.start_rebuild(0, filled, target).unwrap();
+        mpb.set_dirty(0, true).unwrap();
+        let mut numbers = [0, 1, 2, 3];
+        numbers[filled] = MEMBERS;
+        let scene = Scene::new(mpb, numbers);
+        let report = scene.rehearsed(None);
+        assert!(report.is_conclusive(), "{report}");
+        assert_eq!(report.entries_of_lost_members, of_lost_member, "{report}");
+        let before = scene.page(scene.parity);
+        let container = assemble(scene.open(None), StartOptions::default(), false).unwrap();
+        assert_eq!(scene.page(scene.parity) == before, of_lost_member == 1);
+        let sync = container.record.volumes[0].sync.unwrap();
+        assert!(matches!(sync.kind, SyncKind::Rebuild(slot) if usize::from(slot.0) == filled));
+    }
+}
