@@ -29,8 +29,9 @@ def crc32c(data):
 
 
 def newest_unit(area):
-    """The entries of the last header of a chain: (first sector, partial parity bytes, data bytes, slot)."""
-    at, generation, entries = 0, 0, []
+    """The entries of the last header of a chain, (first sector, partial parity bytes, data bytes, slot), and whether
+    all their partial parity is there."""
+    at, generation, entries, is_whole = 0, 0, [], True
     while at + HEADER_BYTES <= len(area):
         header = bytearray(area[at : at + HEADER_BYTES])
         found_generation, count, checksum = struct.unpack_from("<QII", header, 520)
@@ -39,16 +40,25 @@ def newest_unit(area):
             break
         generation = found_generation
         entries = [struct.unpack_from("<QIIII", header, 536 + 24 * n) for n in range(count)]
-        at += HEADER_BYTES + sum(entry[1] for entry in entries)
-    return [entry[:4] for entry in entries]
+        at += HEADER_BYTES
+        is_whole = True
+        for _, partial, _, _, checksum in entries:
+            is_whole &= partial == 0 or crc32c(area[at : at + partial]) == checksum
+            at += partial
+    return [entry[:4] for entry in entries], is_whole
+
+
+def newest_units(volume):
+    """Of each slot's log."""
+    return [newest_unit(volume.read(slot, volume.component, LOG_BYTES)) for slot in range(volume.members)]
 
 
 def spoil_logged_parity(volume, lost=None):
     """Overwrites with rubbish the parity that newest units cover, so that only a replay can make it right again;
     none that changed a chunk of slot `lost`. Returns how many writes were concerned."""
     spoiled = 0
-    for slot in range(volume.members):
-        for sector, partial, data, parity in newest_unit(volume.read(slot, volume.component, LOG_BYTES)):
+    for slot, (entries, _) in enumerate(newest_units(volume)):
+        for sector, partial, data, parity in entries:
             require(parity == slot, f"an entry in slot {slot} for parity in slot {parity}")
             chunk, offset = divmod(sector * 512, volume.chunk)
             row, first = divmod(chunk, volume.members - 1)
