@@ -65,13 +65,14 @@ pub struct ApiOptions {
     /// Where to listen.
     pub socket: SocketPath,
     /// Called when somebody asks the process to stop. It must return at once; the process stops
-    /// afterwards and calls [`ApiServer::stop`] last, so that the answer gets out.
+    /// afterwards and drops the [`ApiServer`] last, so that the answer gets out.
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     /// The event hook, for its counters.
     pub hook: Option<Arc<Hook>>,
 }
 
-/// A running server. Stops when dropped.
+/// A running server. When dropped it lets answers under way finish, for at most two seconds, ends its thread and removes
+/// the socket.
 #[derive(Debug)]
 pub struct ApiServer {
     /// Removes the socket's file when it goes.
@@ -117,14 +118,6 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         Err(_) => return Err(anyhow!("the thread of the HTTP interface did not start")),
     }
     Ok(server)
-}
-
-impl ApiServer {
-    /// Lets answers under way finish, for at most two seconds, ends the thread and removes the
-    /// socket.
-    pub fn stop(self) {
-        drop(self);
-    }
 }
 
 impl Drop for ApiServer {

@@ -21,7 +21,7 @@ mod watch;
 
 use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;
-use crate::api::{self, ApiOptions, EventLog, Hook, Spares};
+use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
 use crate::commands::open::{for_change, for_reading};
@@ -29,6 +29,7 @@ use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
 use crate::container::probe::Probed;
+use crate::unix_socket::ClaimedSocket;
 
 use announcer::Announcer;
 use anyhow::{Context, Result, anyhow, bail};
@@ -272,9 +273,8 @@ fn serve(
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
-    nbd::keep_offer_true(shared.clone(), started, share, exports)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let api = match api::serve_api(ApiOptions {
+    let api = ApiOptions {
         shared: shared.clone(),
         events,
         spares: spares.clone(),
@@ -283,18 +283,13 @@ fn serve(
             stop.send_replace(true);
         }),
         hook: hook.clone(),
-    }) {
-        Ok(api) => api,
-        Err(error) => {
-            // Nobody has written anything, but the threads hold the drives.
-            runtime.stop(STOP_WITHIN)?;
-            return Err(error);
-        }
     };
-    add_spares(args, (&shared, &spares), new_spares, &announcer)?;
-    let _sockets = nbd::start_listening(&shared, listening);
-    ready(&announcer, &shared, json)?;
-    signals.wait_for_end(stopped);
+    let opened = nbd::keep_offer_true(shared.clone(), started, share, exports)
+        .and_then(|()| open_to_users(args, api, new_spares, listening, &announcer));
+    if opened.is_ok() {
+        signals.wait_for_end(stopped);
+    }
+    // Also where opening failed: the data threads hold the drives, and a spare may be being filled.
     announcer.say(&"stopping");
     if let Err(error) = nbd::stop_ports(&shared, options.shards as usize, STOP_WITHIN) {
         announcer.say(&format_args!("{error:#}"));
@@ -306,9 +301,27 @@ fn serve(
     if let Some(hook) = &hook {
         hook.finish(STOP_WITHIN);
     }
-    api.stop();
+    let opened = opened.map(drop);
     announcer.finish(PRINT_WITHIN);
+    opened?;
     result?.check().map(|()| ExitCode::SUCCESS)
+}
+
+/// Opens the API, adds the spares, lets clients in and says that the array can be used. What is returned ends the
+/// API and removes the sockets' files when it is dropped.
+fn open_to_users(
+    args: &ServeArgs,
+    api: ApiOptions,
+    new_spares: &[String],
+    listening: Vec<Listening>,
+    announcer: &Announcer,
+) -> Result<(ApiServer, Vec<ClaimedSocket>)> {
+    let (shared, spares) = (api.shared.clone(), api.spares.clone());
+    let api = api::serve_api(api)?;
+    add_spares(args, (&shared, &spares), new_spares, announcer)?;
+    let sockets = nbd::start_listening(&shared, listening);
+    ready(announcer, &shared, args.json)?;
+    Ok((api, sockets))
 }
 
 /// Adds the drives that `--spare` names and that are not the array's already.

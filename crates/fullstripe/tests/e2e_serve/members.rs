@@ -116,7 +116,11 @@ fn the_same_command_line_serves_the_array_when_its_spare_has_become_a_member() {
     let said = bed
         .serve(bed.first(3))
         .option(&["--spare", &first, "--spare", &other]);
-    said.refused("holds an XFS file system");
+    let said = said.refused("holds an XFS file system");
+    assert!(
+        said.err.contains("stopping"),
+        "the start was not ended in order: {said}"
+    );
 }
 
 #[test]
