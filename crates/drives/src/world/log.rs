@@ -14,7 +14,8 @@ use engine::units::Buffer;
 /// Bytes of a unit's header.
 pub const HEADER_BYTES: usize = LOG_HEADER_BYTES as usize;
 
-/// Fills a unit's header, given the CRC-32C of each entry's partial parity (of nothing where it has none).
+/// Writes a unit's header, given the CRC-32C of each entry's partial parity (of nothing where it has none). It has to
+/// write every byte: what it is given holds the header before.
 pub type LogEncoder = Box<dyn FnMut(&LogUnit, &[u32], &mut [u8; HEADER_BYTES]) + Send>;
 
 impl<P: Port> RingWorld<P> {
@@ -39,9 +40,9 @@ impl<P: Port> RingWorld<P> {
                 left_bytes = left_bytes.saturating_sub(piece.length_bytes);
             }
         }
-        let mut header = [0; HEADER_BYTES];
-        (self.log_encoder)(unit, &checksums[..unit.entries.len()], &mut header);
-        arena.write(image, &header);
+        let checksums = &checksums[..unit.entries.len()];
+        (self.log_encoder)(unit, checksums, &mut self.log_header);
+        arena.write(image, &*self.log_header);
     }
 }
 
@@ -71,6 +72,7 @@ mod tests {
     fn a_unit_is_a_header_and_the_partial_parities_behind_it() {
         let mut world = world([]);
         world.log_encoder = Box::new(|unit, checksums, header| {
+            header.fill(0);
             header[0] = unit.entries.len() as u8;
             for (place, checksum) in header[4..].chunks_exact_mut(4).zip(checksums) {
                 place.copy_from_slice(&checksum.to_le_bytes());

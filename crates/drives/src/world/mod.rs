@@ -111,6 +111,7 @@ pub struct RingWorld<P: Port> {
     port: P,
     encoder: Encoder,
     log_encoder: LogEncoder,
+    log_header: Box<[u8; LOG_HEADER_BYTES]>,
     on_event: Box<dyn FnMut(Event) + Send>,
     completion: CompletionMode,
 }
@@ -144,6 +145,7 @@ impl<P: Port> RingWorld<P> {
             port: options.port,
             encoder: options.encoder,
             log_encoder: options.log_encoder,
+            log_header: Box::new([0; LOG_HEADER_BYTES]),
             on_event: options.on_event,
             completion: options.completion,
         })

@@ -68,7 +68,7 @@ impl fmt::Display for HeaderProblem {
 
 impl core::error::Error for HeaderProblem {}
 
-/// Writes a header into `bytes`, without allocating. [`Entry::data_sector`] must be a multiple of the
+/// Writes a header into `bytes`, into all of them, without allocating. [`Entry::data_sector`] must be a multiple of the
 /// drives' sector size. `checksum_of` is CRC-32C: [`crc32c`], or one that uses the processor's instructions.
 ///
 /// # Panics

@@ -80,6 +80,29 @@ fn the_empty_header() {
     assert!(bytes[536..].iter().all(|&byte| byte == 0));
 }
 
+/// The array writes one header after another from the same memory.
+#[test]
+fn nothing_is_left_of_what_was_there_before_a_header() {
+    let changed = [entry(8, 512, 512, 1), entry(16, 0, 1024, 1)];
+    let mut bytes = [0xA5; HEADER_BYTES];
+    let sector = SectorSize::Bytes512;
+    encode_header(
+        &mut bytes,
+        SIGNATURE,
+        7,
+        changed,
+        sector,
+        crate::crc32c::crc32c,
+    );
+    let header = Header {
+        generation: 7,
+        entries: changed.to_vec(),
+        ..Header::empty(SIGNATURE)
+    };
+    assert_eq!(bytes, header.encode(sector));
+    assert_eq!(Header::decode(&bytes, SIGNATURE, sector), Ok(header));
+}
+
 #[test]
 fn what_is_no_header_is_named() {
     let decode =
