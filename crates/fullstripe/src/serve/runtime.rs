@@ -85,6 +85,8 @@ pub struct Runtime {
     shared: Arc<Shared>,
     /// Each returns what drives have not given back.
     threads: Vec<JoinHandle<Result<(usize, MemberSet)>>>,
+    /// Writes down what is remembered of scrubs.
+    scrub_keeper: JoinHandle<()>,
 }
 
 /// Makes the port of a shard, on the shard's thread.
@@ -168,15 +170,18 @@ impl Runtime {
         watch::start(shared.clone(), move |member, notice| {
             events.send(News::Watch(member, notice));
         })?;
-        let runtime = Runtime { shared, threads };
-        keeper::start(runtime.shared.clone(), mpb)?;
+        let scrub_keeper = keeper::start(shared.clone(), mpb)?;
+        let runtime = Runtime {
+            shared,
+            threads,
+            scrub_keeper,
+        };
         for _ in 0..shards {
             match started.recv() {
                 // They are all alike.
                 Ok(report) => lock(&runtime.shared.facts).ring = report.to_string(),
                 Err(_) => {
-                    return Err(runtime
-                        .join()
+                    return Err(end(&runtime.shared, runtime.threads)
                         .err()
                         .unwrap_or_else(|| anyhow!("a data thread did not start")));
                 }
@@ -209,24 +214,38 @@ impl Runtime {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let failed = std::mem::take(&mut *lock(&self.shared.ended_failed));
-        let left = self.join()?;
+        let Runtime {
+            shared,
+            threads,
+            scrub_keeper,
+        } = self;
+        // The end of a scrub that is not written down would have the next process go on with it. Its orders are
+        // answered as long as the data threads are there.
+        scrub_keeper.thread().unpark();
+        let ended = scrub_keeper.join();
+        ended.map_err(|_| anyhow!("the thread that writes down how far scrubs are panicked"))?;
+        let failed = std::mem::take(&mut *lock(&shared.ended_failed));
+        let left = end(&shared, threads)?;
         Ok(Ended { left, failed })
     }
+}
 
-    fn join(self) -> Result<LeftBehind> {
-        self.shared.quit.store(true, Ordering::Release);
-        self.shared.mail.iter().for_each(MailSender::wake);
-        let mut left = LeftBehind::default();
-        for thread in self.threads {
-            let ended = thread.join();
-            left.add(ended.map_err(|_| anyhow!("a data thread panicked"))??);
-        }
-        let facts = lock(&self.shared.facts);
-        left.name(|member| Some(facts.drives.get(usize::from(member.0))?.name.clone()));
-        drop(facts);
-        Ok(left)
+/// Ends the data threads.
+fn end(
+    shared: &Shared,
+    threads: Vec<JoinHandle<Result<(usize, MemberSet)>>>,
+) -> Result<LeftBehind> {
+    shared.quit.store(true, Ordering::Release);
+    shared.mail.iter().for_each(MailSender::wake);
+    let mut left = LeftBehind::default();
+    for thread in threads {
+        let ended = thread.join();
+        left.add(ended.map_err(|_| anyhow!("a data thread panicked"))??);
     }
+    let facts = lock(&shared.facts);
+    left.name(|member| Some(facts.drives.get(usize::from(member.0))?.name.clone()));
+    drop(facts);
+    Ok(left)
 }
 
 impl Shared {
@@ -309,6 +328,12 @@ impl Shared {
     #[must_use]
     pub fn has_quit(&self) -> bool {
         self.quit.load(Ordering::Relaxed)
+    }
+
+    /// Whether the array has come to rest: nothing is read or written any more.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.stopped.load(Ordering::Acquire) || self.has_quit()
     }
 
     /// Delivers a letter to every shard's port.

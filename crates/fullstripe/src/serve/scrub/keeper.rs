@@ -19,6 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the engine's state is looked at: a fraction of the shortest period of a schedule.
@@ -26,22 +27,23 @@ const KEEP_EVERY: Duration = Duration::from_millis(200);
 /// How often positions are written down. What is lost with a crash is done again.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Starts the keeper.
+/// Starts the keeper. It ends when the array has come to rest, after writing down what it has not yet; whoever
+/// waits for it unparks it.
 ///
 /// # Errors
 /// The system starts no more threads.
-pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>) -> io::Result<()> {
+pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("scrub-keeper".to_owned())
         .spawn(move || {
             let mut keeper = Keeper::new(mpb);
             keeper.load(&shared);
-            while !shared.has_quit() {
+            while !shared.is_at_rest() {
                 keeper.keep(&shared);
-                std::thread::sleep(KEEP_EVERY);
+                std::thread::park_timeout(KEEP_EVERY);
             }
-        })?;
-    Ok(())
+            keeper.save_if(&shared, &shared.snapshot(), true);
+        })
 }
 
 /// Calls under way on drives that have not answered, by member.
@@ -107,15 +109,19 @@ impl Keeper {
         if orders.iter().any(|order| shared.command(*order).is_err()) {
             lock(&shared.scrubs.book).refused();
         }
+        self.save_if(shared, &snapshot, self.saved_at.elapsed() >= SAVE_EVERY);
+    }
+
+    /// Writes the book where it has changed: a turn at once, progress only when it `is_due`.
+    fn save_if(&mut self, shared: &Shared, snapshot: &Snapshot, is_due: bool) {
         let (revision, turn) = {
             let book = lock(&shared.scrubs.book);
             (book.revision, book.turns)
         };
-        let is_due = turn != self.saved_turn || self.saved_at.elapsed() >= SAVE_EVERY;
         let volumes = &snapshot.record.volumes;
         let read_only = volumes.iter().all(|volume| volume.read_only);
-        if revision != self.saved_revision && is_due && !read_only {
-            self.save(shared, &snapshot);
+        if revision != self.saved_revision && (is_due || turn != self.saved_turn) && !read_only {
+            self.save(shared, snapshot);
             self.saved_turn = turn;
         }
     }
