@@ -86,6 +86,20 @@ impl Controller {
         self.failures.is_empty() && self.undecided.is_empty()
     }
 
+    /// Whether another update of the record would leave a drive two behind that has failed and of which that is not
+    /// on record, for volumes that have all failed: the next start would take it for an old copy, and could not start
+    /// what lacks nothing but that drive. A volume that goes on needs its record.
+    pub(super) fn would_outdate(&self) -> bool {
+        let unrecorded = self.record.active().0 & self.failed.0;
+        let behind = unrecorded & self.updater.lacking().0;
+        behind != 0 && self.volumes_need_no_record()
+    }
+
+    fn volumes_need_no_record(&self) -> bool {
+        let mut volumes = self.marks.iter().zip(&self.record.volumes);
+        volumes.all(|(marks, volume)| marks.failed || volume.read_only)
+    }
+
     /// When it has to be decided what goes on record.
     pub(crate) fn next_decision(&self) -> Option<Nanos> {
         let first = self.undecided.first()?;

@@ -346,7 +346,7 @@ impl Controller {
             self.updater.skip();
             return;
         }
-        if !self.undecided.is_empty() {
+        if !self.undecided.is_empty() || self.would_outdate() {
             // A record without the failed mark would outdate the member, and could say clean without it.
             return;
         }
@@ -368,8 +368,12 @@ impl Controller {
         volumes.all(|volume| volume.read_only || volume.not_started)
     }
 
-    /// Who carries the record. Spares have one of their own; it does not change.
+    /// Who carries the record: nobody when it must not move on any more. Spares have one of their own; it does not
+    /// change.
     fn recorders(&self) -> MemberSet {
+        if self.would_outdate() {
+            return MemberSet::default();
+        }
         MemberSet(self.record.active().0 & !self.failed.0)
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Updater {
     /// What the snapshot was before the update under way, and whether all live members had that.
     before: Option<(Record, bool)>,
     update: Option<Update>,
+    /// Members in service that failed before they had the latest record that others have.
+    lacking: MemberSet,
     /// The last version that the metadata could not express. It is not tried again.
     refused: Option<u64>,
     refusal: Option<Refusal>,
@@ -59,6 +61,7 @@ impl Updater {
             is_held: true,
             before: None,
             update: None,
+            lacking: MemberSet::default(),
             refused: None,
             refusal: None,
         }
@@ -93,6 +96,12 @@ impl Updater {
         &self.snapshot
     }
 
+    /// Members in service that failed before they had the latest record that others have: one more update, and
+    /// their record is two behind.
+    pub fn lacking(&self) -> MemberSet {
+        self.lacking
+    }
+
     /// Whether the latest version is one that the metadata cannot express: nothing more comes of it.
     pub fn is_refused(&self) -> bool {
         self.refused == Some(self.version) && self.durable != self.version
@@ -120,6 +129,7 @@ impl Updater {
             return None;
         }
         record.generation += 1;
+        self.lacking.0 |= record.active().0 & !live.0;
         let known = self.snapshot.active();
         let before = core::mem::replace(&mut self.snapshot, record.clone());
         self.before = Some((before, core::mem::take(&mut self.is_held)));
@@ -168,6 +178,9 @@ impl Updater {
     /// A member will never answer, and is not written to any more: returns whom to write next.
     pub fn lost(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
         let update = self.update.as_mut()?;
+        if update.waiting.has(member) || update.then.iter().any(|set| set.has(member)) {
+            self.lacking.insert(member);
+        }
         update.then.iter_mut().for_each(|set| set.remove(member));
         update.waiting.remove(member);
         self.settle(now)
