@@ -191,9 +191,14 @@ impl Engine {
             self.refuse(index, Failure::ReadOnly);
             return true;
         }
-        // A failed volume will never be allowed to: it answers with errors.
         if self.volumes[at].view.failed {
-            return false;
+            // What it has not on record by now (that the session writes, that it is dirty, a bit) it never will have.
+            let may_begin = self.has_on_record(&request);
+            if !may_begin {
+                let loss = self.loss(index);
+                self.refuse(index, loss);
+            }
+            return !may_begin;
         }
         let is_marked = self.volumes[at].bitmap.is_none() || self.mark_regions(&request);
         let volume = &mut self.volumes[at];
@@ -231,9 +236,9 @@ impl Engine {
         false
     }
 
-    /// Whether a request without a plan may write to a volume with a bitmap.
+    /// Whether a request may write with what is on record already: that writes are allowed, and its regions marked.
     #[cold]
-    pub(crate) fn may_write_single(&mut self, request: &Request) -> bool {
+    pub(crate) fn has_on_record(&mut self, request: &Request) -> bool {
         let volume = &mut self.volumes[request.volume.0 as usize];
         let Some(bitmap) = &mut volume.bitmap else {
             return volume.view.writes_allowed;

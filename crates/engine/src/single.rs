@@ -196,7 +196,7 @@ impl Engine {
     #[inline]
     fn single_write(&mut self, request: &Request) -> Option<Target> {
         let at = request.volume.0 as usize;
-        if !self.volumes[at].writes_freely && !self.may_write_single(request) {
+        if !self.volumes[at].writes_freely && !self.has_on_record(request) {
             return None;
         }
         let volume = &self.volumes[at];
