@@ -1,5 +1,8 @@
 //! Several changes in one record: what the last update did not have time for comes together in the next.
 
+mod bad_blocks;
+mod families;
+mod jobs;
 mod parts;
 
 use super::*;
