@@ -179,3 +179,15 @@ fn a_drive_that_comes_back_under_another_number_stays_a_member() {
         assert!(persister.mpb().disks.iter().all(|disk| !disk.is_failed()));
     }
 }
+
+#[test]
+fn a_rebuild_that_begins_as_a_drive_too_many_is_lost_is_none() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    write(&mut persister, &mut record);
+    begin_rebuild(&mut record, 1, 4);
+    fail(&mut record, 3);
+    assert_eq!(write(&mut persister, &mut record), [1, 3]);
+    assert_eq!(volume(&persister).map.state, MapState::Failed);
+    assert_eq!(kind(&persister), None);
+}
