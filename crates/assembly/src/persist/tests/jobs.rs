@@ -191,3 +191,65 @@ fn a_rebuild_that_begins_as_a_drive_too_many_is_lost_is_none() {
     assert_eq!(volume(&persister).map.state, MapState::Failed);
     assert_eq!(kind(&persister), None);
 }
+
+/// A RAID 10 of which md fills two drives at once; the engine fills one after the other.
+fn two_being_filled() -> (Persister, Record) {
+    let (mut persister, mut record) = persister(Level::Raid10, 4);
+    fail(&mut record, 1);
+    fail(&mut record, 3);
+    write(&mut persister, &mut record);
+    begin_rebuild(&mut record, 1, 4);
+    write(&mut persister, &mut record);
+    let mpb = &mut persister.written.mpb;
+    let lost = identity(3).serial.failed();
+    let row = mpb.disk_index_of(&lost).expect("it is marked failed");
+    mpb.disks[row] = Disk::member(identity(5).serial, DRIVE_BYTES / SECTOR_BYTES);
+    let volume = &mut mpb.volumes[0];
+    volume.map.order[3].out_of_sync = false;
+    volume.map.state = MapState::Normal;
+    record.members[5].state = MemberState::Active;
+    record.volumes[0].slots[3].member = Some(MemberId(5));
+    persister.written.seen = record.clone();
+    (persister, record)
+}
+
+fn targets(persister: &Persister) -> Vec<usize> {
+    volume(persister).rebuild_targets().collect()
+}
+
+#[test]
+fn of_two_drives_that_are_being_filled_only_the_filled_one_is_in_sync() {
+    let (mut persister, mut record) = two_being_filled();
+    assert_eq!(targets(&persister), [1, 3]);
+    end_rebuild(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [3]);
+    assert_eq!(targets(&persister), [3]);
+    assert_eq!(volume(&persister).current_map().state, MapState::Degraded);
+    // Then the other one, from the start.
+    begin_rebuild(&mut record, 3, 5);
+    assert_eq!(write(&mut persister, &mut record), [3]);
+    assert_eq!(volume(&persister).checkpoint_sector(), Some(0));
+    record.volumes[0].sync.as_mut().unwrap().done_bytes = 4 << 20;
+    write(&mut persister, &mut record);
+    assert_eq!(volume(&persister).checkpoint_sector(), Some(8192));
+    end_rebuild(&mut record, 3);
+    assert_eq!(write(&mut persister, &mut record), [0; 0]);
+    assert_eq!(volume(&persister).map.state, MapState::Normal);
+    assert_eq!(kind(&persister), None);
+}
+
+/// Whoever reads it goes on there with both.
+#[test]
+fn a_checkpoint_of_one_drive_is_none_of_another_that_is_being_filled_with_it() {
+    let (mut persister, mut record) = two_being_filled();
+    persister.written.mpb.set_checkpoint(0, 3).unwrap();
+    let before = volume(&persister).checkpoint_sector();
+    record.volumes[0].sync.as_mut().unwrap().done_bytes = 4 << 20;
+    write(&mut persister, &mut record);
+    assert_eq!(volume(&persister).checkpoint_sector(), before);
+    // Given up, and the next one is not where the first had been.
+    record.volumes[0].sync = None;
+    write(&mut persister, &mut record);
+    assert_eq!(volume(&persister).checkpoint_sector(), Some(0));
+    assert_eq!(targets(&persister), [1, 3]);
+}
