@@ -2,6 +2,7 @@
 //! drives together. What a power cut leaves is up to the drives' caches; so each rule is about flushes.
 
 use super::half_done::HalfDone;
+use super::rig::{copied, put, spec};
 use super::{DRIVE_BYTES, Memory, Pages, SECTOR, name, put_record, record, write};
 use crate::assemble::assemble;
 use crate::assemble::bitmap::{new_bitmap, read_one, write_all};
@@ -16,6 +17,8 @@ use metadata::imsm::start::StartOptions;
 use metadata::imsm::{DecodeError, Level, Mpb, SectorSize, Serial, WriteHolePolicy};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+mod failing;
 
 /// What a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,13 +141,6 @@ fn made(level: Level, members: usize, policy: WriteHolePolicy) -> Mpb {
     mpb.set_write_hole_policy(0, policy).unwrap();
     mpb.set_dirty(0, true).unwrap();
     mpb
-}
-
-/// Drives with a record.
-fn put(mpb: &Mpb, members: usize) -> Vec<Pages> {
-    let drives: Vec<Pages> = (0..members).map(|_| Pages::default()).collect();
-    drives.iter().for_each(|pages| put_record(pages, mpb));
-    drives
 }
 
 fn open(mpb: &Mpb, drives: &[Pages], slots: &[usize]) -> (Vec<Drive>, Journal) {
@@ -321,85 +317,36 @@ fn a_bitmap_is_durable_on_all_members_before_the_record_that_follows() {
     }
 }
 
-/// Nothing goes on after a flush that has failed, whatever it was for.
+/// A record that takes a drive back names one that is missing until that has it.
 #[test]
-fn a_drive_that_cannot_flush_ends_what_is_being_written() {
-    let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
-    let bitmap = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
-    let log = made(Level::Raid5, 4, WriteHolePolicy::Log);
-    let logged = LoggedVolume::of(&log, 0, SECTOR).unwrap();
-    for stuck in 0..4 {
-        let opened = |mpb: &Mpb| {
-            let (drives, journal) = open(mpb, &put(mpb, 4), &[0, 1, 2, 3]);
-            drives[stuck].is_stuck.set(true);
-            (drives, journal)
+fn a_drive_that_is_taken_back_has_its_record_before_all_others() {
+    let mut waiting = made(Level::Raid10, 4, WriteHolePolicy::Off);
+    waiting.add_volume(&spec("fast", Level::Raid0)).unwrap();
+    let pages = put(&waiting, 4);
+    for back in 0..4 {
+        let pages = copied(&pages);
+        let mut without = waiting.clone();
+        without.mark_failed_in(back, |at| at == 0).unwrap();
+        without.bump_generation();
+        let others = (0..4).filter(|&slot| slot != back);
+        others
+            .clone()
+            .for_each(|slot| put_record(&pages[slot], &without));
+        let (drives, journal) = open(&waiting, &pages, &[0, 1, 2, 3]);
+        let options = StartOptions {
+            trust_returned_drive: true,
+            ..StartOptions::default()
         };
-        let (drives, journal) = opened(&off);
-        let all: Vec<&Drive> = drives.iter().collect();
-        write_record(&off, &all).unwrap_err();
-        assert!(!journal.borrow().contains(&(stuck, Some(Part::Record))));
-        let unfinished = Unfinished {
-            record: Box::new(off.clone()),
-            drives: vec![0, 1, 2, 3],
-            from_shadows: true,
-        };
-        let (drives, journal) = opened(&off);
-        finish_update(Some(&unfinished), &drives).unwrap_err();
-        assert!(!journal.borrow().contains(&(stuck, Some(Part::Shadow))));
-        let (drives, _) = opened(&bitmap);
-        let all: Vec<&Drive> = drives.iter().collect();
-        let mut found = new_bitmap(&bitmap, 0, SECTOR, None).unwrap();
-        write_all([&mut found], &all, 1).unwrap_err();
-        let (drives, journal) = opened(&log);
-        let all: Vec<&Drive> = drives.iter().collect();
-        initialise_all(&[logged], &all).unwrap_err();
-        let writes = journal
-            .borrow()
-            .iter()
-            .filter(|(_, part)| part.is_some())
-            .count();
-        assert_eq!(writes, 4, "the old headers, and nothing after them");
-    }
-}
-
-/// Nor after a write that has failed, of whatever part.
-#[test]
-fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
-    let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
-    let bitmap = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
-    let log = made(Level::Raid5, 4, WriteHolePolicy::Log);
-    let logged = LoggedVolume::of(&log, 0, SECTOR).unwrap();
-    for dead in 0..4 {
-        for part in [Part::Shadow, Part::Record] {
-            let (drives, journal) = open(&off, &put(&off, 4), &[0, 1, 2, 3]);
-            drives[dead].refuses.set(Some(part));
-            let all: Vec<&Drive> = drives.iter().collect();
-            write_record(&off, &all).unwrap_err();
-            let acts = journal.borrow();
-            let last = acts.last().expect("it was tried");
-            assert_eq!(*last, (dead, Some(part)), "{acts:?}");
-        }
-        for (mpb, part) in [
-            (&bitmap, Part::Bitmap),
-            (&log, Part::Log),
-            (&log, Part::Volume),
-        ] {
-            let pages = put(mpb, 4);
-            if part == Part::Volume {
-                HalfDone::put(&pages, mpb, &logged, &mut || dead as u8);
-            }
-            let (drives, journal) = open(mpb, &pages, &[0, 1, 2, 3]);
-            if part == Part::Volume {
-                drives
-                    .iter()
-                    .for_each(|drive| drive.refuses.set(Some(part)));
-            }
-            drives[dead].refuses.set(Some(part));
-            assemble(drives, StartOptions::default(), false).unwrap_err();
-            let acts = journal.borrow();
-            let is_record = |act: &Act| act.1 == Some(Part::Record);
-            assert!(!acts.iter().any(is_record), "{part:?}: {acts:?}");
-        }
+        let container = assemble(drives, options, false).expect("it starts");
+        assert_eq!(container.not_started, [None, None]);
+        let acts = journal.borrow();
+        let is_others = |act: &Act| act.0 != back && act.1 == Some(Part::Record);
+        let first = acts.iter().position(is_others).expect("they are written");
+        assert!(
+            acts[..first].contains(&(back, Some(Part::Record))),
+            "{acts:?}"
+        );
+        assert!(!is_unflushed(&acts[..first], back), "{acts:?}");
     }
 }
 
@@ -479,26 +426,6 @@ fn bitmaps_say_that_an_outdated_copy_may_not_return_before_the_record_calls_it_f
     for drive in &drives {
         let (header, _) = read_one(drive, &bitmap.volume).unwrap();
         assert_eq!(header.events_cleared, bitmap.header.events_cleared);
-    }
-}
-
-/// A replay that could not be made durable: the log must stay for the next start.
-#[test]
-fn a_log_is_kept_if_what_it_restores_cannot_be_flushed() {
-    let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
-    let logged = LoggedVolume::of(&mpb, 0, SECTOR).unwrap();
-    for stuck in 0..4 {
-        let pages = put(&mpb, 4);
-        HalfDone::put(&pages, &mpb, &logged, &mut || 1);
-        let (drives, journal) = open(&mpb, &pages, &[0, 1, 2, 3]);
-        drives[stuck].is_stuck.set(true);
-        assemble(drives, StartOptions::default(), false).unwrap_err();
-        let acts = journal.borrow();
-        assert!(acts.iter().any(|(_, part)| *part == Some(Part::Volume)));
-        assert!(
-            !acts.iter().any(|(_, part)| *part == Some(Part::Log)),
-            "{acts:?}"
-        );
     }
 }
 

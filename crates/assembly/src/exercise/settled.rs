@@ -114,23 +114,29 @@ fn a_log_that_has_no_room_is_given_up_on_record_and_in_the_mark() {
 /// One that takes a slot must not bring an old log into it.
 #[test]
 fn spares_get_empty_logs_as_the_members_do() {
-    let mpb = made(Level::Raid5, WriteHolePolicy::Log);
+    let mut mpb = made(Level::Raid5, WriteHolePolicy::Log);
+    mpb.add_volume(&spec("second", Level::Raid5)).unwrap();
+    mpb.set_write_hole_policy(1, WriteHolePolicy::Log).unwrap();
     let drives = put(&mpb, MEMBERS + 1);
     put_record(
         &drives[MEMBERS],
         &Mpb::spare(&new_drive(MEMBERS), SECTOR).unwrap(),
     );
-    let logged = LoggedVolume::of(&mpb, 0, SECTOR).unwrap();
-    let last = logged.log_sector() + logged.log_sectors - 8;
-    spoil(&drives[MEMBERS], logged.log_sector());
-    drives.iter().for_each(|pages| spoil(pages, last));
+    let logs = [0, 1].map(|at| LoggedVolume::of(&mpb, at, SECTOR).unwrap());
+    let last = |log: &LoggedVolume| log.log_sector() + log.log_sectors - 8;
+    for log in &logs {
+        spoil(&drives[MEMBERS], log.log_sector());
+        drives.iter().for_each(|pages| spoil(pages, last(log)));
+    }
     let container = start(&drives, &[0, 1, 2, 3, 4], NOTHING);
     assert_eq!(container.members.len(), MEMBERS + 1);
     for (number, pages) in drives.iter().enumerate() {
-        let area = read(pages, logged.log_sector() * 512, logged.log_bytes());
-        let found = walk(&area, logged.signature, SECTOR);
-        assert_eq!(found.start, AreaStart::Header, "drive {number}");
-        assert!(!spoilt(pages, last), "drive {number}");
+        for log in &logs {
+            let area = read(pages, log.log_sector() * 512, log.log_bytes());
+            let found = walk(&area, log.signature, SECTOR);
+            assert_eq!(found.start, AreaStart::Header, "drive {number}");
+            assert!(!spoilt(pages, last(log)), "drive {number}");
+        }
     }
 }
 

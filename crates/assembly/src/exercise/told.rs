@@ -94,7 +94,8 @@ fn mirrors_that_a_crash_left_unequal_are_resynchronised_after_a_rebuild() {
 fn the_bad_blocks_of_the_drives_that_are_here_are_known_and_those_of_others_counted() {
     let mut mpb = made(Level::Raid5);
     mpb.set_bad_ranges(1, &[4096..4104, 5000..5001]).unwrap();
-    mpb.set_bad_ranges(3, &[6000..6008]).unwrap();
+    mpb.set_bad_ranges(3, std::slice::from_ref(&(6000..6008)))
+        .unwrap();
     mpb.disks.swap(1, 2);
     mpb.volumes[0].map.order[1].disk_index = 2;
     mpb.volumes[0].map.order[2].disk_index = 1;
