@@ -4,7 +4,7 @@ use super::rig::{DEGRADED, NOTHING, new_drive, on_record, put, rebuild_onto, spe
 use super::{PAGE_BYTES, Pages, SECTOR, put_record, read, record, write};
 use crate::assemble::bitmap::new_bitmap;
 use engine::control::record::SyncKind;
-use metadata::imsm::log::{AreaStart, LoggedVolume, walk};
+use metadata::imsm::log::{AreaStart, Header, LoggedVolume, walk};
 use metadata::imsm::record::MigrationKind;
 use metadata::imsm::{Level, Mpb, Volume, WriteHolePolicy};
 
@@ -193,4 +193,58 @@ fn the_headers_of_bitmaps_have_the_number_of_the_record_that_they_were_found_wit
         let (header, _) = crate::assemble::bitmap::read_one(drive, &bitmap.volume).unwrap();
         assert_eq!(header.events, 33);
     }
+}
+
+/// The one that was being written to may be any of them.
+#[test]
+fn each_volume_of_a_container_is_settled_for_itself() {
+    for dirty in [[false, true], [true, false], [true, true]] {
+        let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("it can be made");
+        mpb.add_volume(&spec("second", Level::Raid5)).unwrap();
+        for policy in [WriteHolePolicy::Log, WriteHolePolicy::Off] {
+            for (at, dirty) in dirty.into_iter().enumerate() {
+                mpb.set_write_hole_policy(at, policy).unwrap();
+                mpb.set_dirty(at, dirty).unwrap();
+            }
+            let drives = put(&mpb, MEMBERS);
+            for log in [0, 1].map(|at| LoggedVolume::of(&mpb, at, SECTOR).unwrap()) {
+                let empty = Header::empty(log.signature).encode(SECTOR);
+                let place = log.log_sector() * 512;
+                drives.iter().for_each(|pages| write(pages, place, &empty));
+            }
+            let container = start(&drives, &ALL, NOTHING);
+            for (at, name) in ["fuzz", "second"].into_iter().enumerate() {
+                let said = format!("volume {name} was not stopped cleanly; its write-hole log has");
+                let is_said = container.notes.iter().any(|note| note.starts_with(&said));
+                let volume = &on_record(&drives[0]).volumes[at];
+                let is_logged = policy == WriteHolePolicy::Log;
+                assert_eq!(is_said, dirty[at] && is_logged, "{:?}", container.notes);
+                assert_eq!(volume.is_dirty(), dirty[at] && !is_logged);
+                assert_eq!(volume.migration.is_some(), dirty[at] && !is_logged);
+                let sync = container.record.volumes[at].sync;
+                assert_eq!(sync.is_some(), dirty[at] && !is_logged);
+            }
+        }
+    }
+}
+
+/// That nothing is marked in the one does not make the other clean.
+#[test]
+fn a_bitmap_says_nothing_of_another_volume() {
+    let mut mpb = made(Level::Raid10, WriteHolePolicy::Off);
+    mpb.add_volume(&spec("second", Level::Raid10)).unwrap();
+    mpb.set_write_hole_policy(1, WriteHolePolicy::Bitmap)
+        .unwrap();
+    mpb.set_dirty(1, true).unwrap();
+    let drives = put(&mpb, MEMBERS);
+    let mut bitmap = new_bitmap(&mpb, 1, SECTOR, None).unwrap();
+    bitmap.marked.fill(0);
+    let at = bitmap.volume.header_offset_bytes();
+    drives
+        .iter()
+        .for_each(|pages| write(pages, at, &bitmap.encode()));
+    let container = start(&drives, &ALL, NOTHING);
+    let volumes = &container.record.volumes;
+    assert_eq!(volumes[0].sync.unwrap().kind, SyncKind::Resync);
+    assert_eq!(volumes[1].sync, None);
 }

@@ -1,7 +1,7 @@
 //! What a start tells the engine of the volumes and the drives.
 
+use super::record;
 use super::rig::{DEGRADED, NOTHING, on_record, open, put, rebuild_onto, spec, start};
-use super::{Memory, SECTOR, record};
 use crate::assemble::{Container, assemble};
 use engine::control::bad_blocks::BadRange;
 use engine::control::record::{SyncKind, SyncRecord, VolumeRecord};
@@ -54,6 +54,15 @@ fn background_work_goes_on_where_the_record_says() {
             let container = start(&put(&mpb, 5), &numbers, NOTHING);
             assert_eq!(only(&container).sync, sync(kind, done_bytes));
             assert!(!only(&container).dirty && !only(&container).then_resync);
+            let filled = match kind {
+                SyncKind::Rebuild(Slot(slot)) => Some(usize::from(slot)),
+                _ => None,
+            };
+            for (at, slot) in only(&container).slots.iter().enumerate() {
+                let served_by = &container.members[usize::from(slot.member.unwrap().0)].name;
+                assert_eq!(*served_by, super::name(numbers[at]));
+                assert_eq!(slot.current, Some(at) != filled);
+            }
             // Writes may have been cut off anywhere.
             let mut dirty = mpb.clone();
             dirty.set_dirty(0, true).unwrap();
@@ -222,7 +231,20 @@ fn a_container_that_is_only_read_is_not_written_to() {
     for (pages, before) in drives.iter().zip(&before) {
         assert!(*pages.borrow() == *before.borrow(), "something was written");
     }
-    let members: Vec<&Memory> = container.members.iter().collect();
-    assert_eq!(members.len(), 3);
-    assert_eq!(SECTOR.bytes() as u32, only(&container).geometry.block_bytes);
+    assert_eq!(container.members.len(), 3);
+}
+
+#[test]
+fn the_shape_of_a_volume_is_in_bytes() {
+    let mpb = made(Level::Raid5);
+    let container = start(&put(&mpb, MEMBERS), &ALL, NOTHING);
+    let shape = only(&container).geometry;
+    assert_eq!(shape.level, engine::layout::Level::Raid5);
+    assert_eq!((shape.members, shape.block_bytes), (4, 512));
+    assert_eq!(shape.chunk_bytes, 16 << 10);
+    assert_eq!(shape.start_bytes, mpb.volumes[0].map.start_sector * 512);
+    assert_eq!(
+        (shape.component_bytes, shape.size_bytes),
+        (1 << 20, 3 << 20)
+    );
 }

@@ -6,7 +6,7 @@ use crate::member::{FoundShadow, Member};
 use crate::write::{erase_shadow, write_record};
 use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
-use metadata::imsm::place::{ByteRange, Placement};
+use metadata::imsm::place::{ByteRange, Placement, encode_image};
 use metadata::imsm::shadow::{self, has_room};
 use metadata::imsm::start::StartOptions;
 use metadata::imsm::{Level, Mpb, RecordPrint, Shadow};
@@ -87,6 +87,16 @@ fn a_shadow_names_the_record_that_it_goes_over() {
     let torn = with(&mpb);
     tear(&torn);
     assert_eq!(replaced(&torn), print_of(&mpb));
+    // It knows nothing of a record that came later, without a shadow.
+    let mut later = mpb.clone();
+    later.generation += 5;
+    let torn = with(&mpb);
+    let image = encode_image(&later, SECTOR).unwrap();
+    write(&torn, placement().image(image.len()).offset_bytes, &image);
+    tear(&torn);
+    let identity = print_of(&later).unwrap().identity;
+    let crc = None;
+    assert_eq!(replaced(&torn), Some(RecordPrint { identity, crc }));
     // Without a shadow, what the header says is all there is to know.
     let torn = with(&mpb);
     tear(&torn);
