@@ -1,10 +1,12 @@
 //! What a start tells the engine of the volumes and the drives.
 
-use super::record;
 use super::rig::{DEGRADED, NOTHING, on_record, open, put, rebuild_onto, spec, start};
+use super::{MIB_SECTORS, record};
 use crate::assemble::{Container, assemble};
+use crate::member::Member;
 use engine::control::bad_blocks::BadRange;
 use engine::control::record::{SyncKind, SyncRecord, VolumeRecord};
+use engine::policy::MemberKind;
 use engine::units::{MemberId, Slot};
 use metadata::imsm::start::StartOptions;
 use metadata::imsm::{Level, Mpb, WriteHolePolicy};
@@ -236,15 +238,49 @@ fn a_container_that_is_only_read_is_not_written_to() {
 
 #[test]
 fn the_shape_of_a_volume_is_in_bytes() {
-    let mpb = made(Level::Raid5);
+    let mut mpb = made(Level::Raid10);
+    mpb.add_volume(&spec("second", Level::Raid5)).unwrap();
+    let start_sector = mpb.volumes[1].map.start_sector;
+    assert!(start_sector > MIB_SECTORS);
     let container = start(&put(&mpb, MEMBERS), &ALL, NOTHING);
-    let shape = only(&container).geometry;
+    let shape = container.record.volumes[1].geometry;
     assert_eq!(shape.level, engine::layout::Level::Raid5);
     assert_eq!((shape.members, shape.block_bytes), (4, 512));
     assert_eq!(shape.chunk_bytes, 16 << 10);
-    assert_eq!(shape.start_bytes, mpb.volumes[0].map.start_sector * 512);
+    assert_eq!(shape.start_bytes, start_sector * 512);
     assert_eq!(
         (shape.component_bytes, shape.size_bytes),
         (1 << 20, 3 << 20)
     );
+}
+
+/// Whether it has to be flushed, and what its errors mean, says the drive.
+#[test]
+fn drives_are_what_they_say_that_they_are() {
+    let container = start(&put(&made(Level::Raid5), MEMBERS), &ALL, NOTHING);
+    for (member, drive) in container.record.members.iter().zip(&container.members) {
+        assert_eq!(member.size_bytes, drive.size_bytes());
+        assert!(member.volatile_cache && member.discards);
+        assert_eq!(member.kind, MemberKind::Device);
+    }
+}
+
+/// It goes on from what the start has written, not from what it had found.
+#[test]
+fn the_first_update_of_a_session_says_what_the_start_has_put_on_record() {
+    let mut mpb = logged();
+    mpb.set_dirty(0, true).unwrap();
+    let drives = put(&mpb, MEMBERS);
+    let mut container = start(&drives, &[0, 1, 3], DEGRADED);
+    let written = on_record(&drives[0]);
+    assert!(written.disks[2].is_failed() && !written.volumes[0].is_dirty());
+    let mut record = container.record.clone();
+    record.generation += 1;
+    container.persister.encode(MemberId(0), &record).unwrap();
+    let generation = written.generation + 1;
+    let wanted = Mpb {
+        generation,
+        ..written
+    };
+    assert_eq!(*container.persister.mpb(), wanted);
 }

@@ -44,13 +44,11 @@ impl Member for Cut {
         self.inner.size_bytes()
     }
     fn kind(&self) -> engine::policy::MemberKind {
-        engine::policy::MemberKind::Device
+        engine::policy::MemberKind::File
     }
-
     fn discards(&self) -> bool {
-        true
+        false
     }
-
     fn volatile_cache(&self) -> bool {
         false
     }
@@ -163,6 +161,10 @@ fn each_volume_starts_on_its_own_merits() {
             current: false,
         };
         assert_eq!(volumes[0].slots[LOST], nobody);
+        for member in &container.record.members {
+            assert!(!member.volatile_cache && !member.discards);
+            assert_eq!(member.kind, engine::policy::MemberKind::File);
+        }
 
         // The drive is lost to the one, and to the other it is away.
         let after = on_record(&drives[0]);
