@@ -19,6 +19,8 @@ mod returning;
 type Change = fn(&mut Mpb);
 
 const MEMBERS: usize = 4;
+/// The drive that leaves.
+const AWAY: usize = 3;
 const REGION_BYTES: u32 = 64 << 10;
 /// Of the volume's 2 MiB.
 const REGIONS: u64 = 32;
@@ -31,6 +33,14 @@ fn made(is_dirty: bool) -> Mpb {
     mpb.set_dirty(0, is_dirty).unwrap();
     mpb.generation = 20;
     mpb
+}
+
+/// What the others' record says when a drive has failed.
+fn without(of: &Mpb) -> Mpb {
+    let mut now = of.clone();
+    now.mark_failed(AWAY).unwrap();
+    now.generation = 22;
+    now
 }
 
 /// A bitmap with these regions marked, whose header says since when bits may have been cleared.

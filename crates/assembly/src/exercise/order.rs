@@ -2,7 +2,7 @@
 //! drives together. What a power cut leaves is up to the drives' caches; so each rule is about flushes.
 
 use super::half_done::HalfDone;
-use super::rig::{copied, put, spec};
+use super::rig::{copied, put, put_on, spec};
 use super::{DRIVE_BYTES, Memory, Pages, SECTOR, name, put_record, record, write};
 use crate::assemble::assemble;
 use crate::assemble::bitmap::{new_bitmap, read_one, write_all};
@@ -358,9 +358,7 @@ fn an_update_that_was_cut_off_is_finished_before_the_next_begins() {
     let mut older = newer.clone();
     older.generation -= 1;
     let pages = put(&newer, 4);
-    pages[2..]
-        .iter()
-        .for_each(|pages| put_record(pages, &older));
+    put_on(&pages[2..], &older);
     let (drives, journal) = open(&newer, &pages, &[0, 1, 2, 3]);
     let generations = drives[0].generations.clone();
     let container = assemble(drives, StartOptions::default(), false).expect("it starts");

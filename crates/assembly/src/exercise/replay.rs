@@ -1,8 +1,8 @@
 //! What a replay at the start takes for the volume's data, and what follows where it does not settle everything.
 
 use super::half_done::HalfDone;
-use super::rig::{copied, put, rebuild_onto};
-use super::{Memory, PAGE_BYTES, Pages, SECTOR, put_record, read, record};
+use super::rig::{copied, put, put_on, rebuild_onto};
+use super::{Memory, PAGE_BYTES, Pages, SECTOR, read, record};
 use crate::assemble::assemble;
 use crate::log::{rehearse, replay_all};
 use crate::member::Member;
@@ -64,8 +64,7 @@ impl Scene {
     /// The record says something else from now on.
     fn change(&mut self, change: impl FnOnce(&mut Mpb)) {
         change(&mut self.mpb);
-        let drives = self.drives.iter();
-        drives.for_each(|pages| put_record(pages, &self.mpb));
+        put_on(&self.drives, &self.mpb);
     }
 
     fn open(&self, without: Option<usize>) -> Vec<Memory> {

@@ -53,10 +53,15 @@ pub(super) fn rebuild_onto(mpb: &mut Mpb, slot: usize, number: usize) {
     mpb.start_rebuild(0, slot, target).unwrap();
 }
 
-/// Drives with a record, as many as have one.
+/// These drives have this record from now on.
+pub(super) fn put_on(drives: &[Pages], mpb: &Mpb) {
+    drives.iter().for_each(|pages| put_record(pages, mpb));
+}
+
+/// So many new drives with a record.
 pub(super) fn put(mpb: &Mpb, drives: usize) -> Vec<Pages> {
     let drives: Vec<Pages> = (0..drives).map(|_| Pages::default()).collect();
-    drives.iter().for_each(|pages| put_record(pages, mpb));
+    put_on(&drives, mpb);
     drives
 }
 

@@ -1,7 +1,7 @@
 //! Two volumes on the same drives, of which one cannot do without a drive: what starts, what is on record then, and
 //! that no power cut keeps the drive from being taken back.
 
-use super::rig::{DEGRADED, NOTHING, copied, new_drive, on_record, open, put, spec};
+use super::rig::{DEGRADED, NOTHING, copied, new_drive, on_record, open, put, put_on, spec};
 use super::{Memory, Pages, SECTOR, put_record};
 use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Member};
@@ -230,9 +230,7 @@ fn a_drive_that_no_volume_waits_for_stays_out() {
     let mut marked = on_record(&drives[0]);
     marked.mark_failed(LOST).unwrap();
     marked.bump_generation();
-    drives[..LOST]
-        .iter()
-        .for_each(|pages| put_record(pages, &marked));
+    put_on(&drives[..LOST], &marked);
     for options in [NOTHING, TRUST] {
         let container = start(&copied(&drives), 0..MEMBERS, options, u64::MAX).unwrap();
         let why = container.not_started[0].as_ref().unwrap();
@@ -276,9 +274,7 @@ fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
     let drives = made(Level::Raid5);
     let mut later = on_record(&drives[0]);
     later.generation += 2;
-    drives[..LOST]
-        .iter()
-        .for_each(|pages| put_record(pages, &later));
+    put_on(&drives[..LOST], &later);
     let refusal = start(&drives, 0..MEMBERS, TRUST, 0)
         .unwrap_err()
         .to_string();
@@ -302,7 +298,7 @@ fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     dirty.add_volume(&spec("doubt", Level::Raid5)).unwrap();
     let at = dirty.volumes.len() - 1;
     dirty.set_dirty(at, true).unwrap();
-    drives.iter().for_each(|pages| put_record(pages, &dirty));
+    put_on(&drives, &dirty);
     let container = start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
     let why = container.not_started[at].as_ref().unwrap();
     assert!(why.contains("--accept-write-hole"), "{why}");
@@ -365,7 +361,7 @@ fn a_record_that_is_not_understood_is_refused_whole() {
         let mut strange = mpb(Level::Raid10);
         change(&mut strange);
         let drives = copied(&drives);
-        drives.iter().for_each(|pages| put_record(pages, &strange));
+        put_on(&drives, &strange);
         let refusal = start(&drives, 0..MEMBERS, TRUST, 0).unwrap_err();
         let refusal = refusal.to_string();
         assert_eq!(refusal.matches("is not started").count(), 1, "{refusal}");

@@ -1,6 +1,6 @@
 //! Drives that come back, and which of them get no more than what the bitmap marks.
 
-use super::super::rig::{new_drive, spec};
+use super::super::rig::{new_drive, put_on, spec};
 use super::*;
 use engine::control::record::MemberState;
 use engine::units::Slot;
@@ -9,17 +9,11 @@ use metadata::imsm::log::{LoggedVolume, walk};
 use metadata::imsm::record::{Disk, SlotEntry};
 use metadata::imsm::{MapState, VolumeName};
 
-const AWAY: usize = 3;
-
 /// Drives of which one has left, as its record was then, with bits that may have been cleared since a generation.
 fn with_one_back(old: &Mpb, events_cleared: u64) -> Vec<Pages> {
     let drives = put(old, |_| bitmap(old, 6, events_cleared));
-    let mut now = made(false);
-    now.mark_failed(AWAY).unwrap();
-    now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    let now = without(&made(false));
+    put_on(&drives[..AWAY], &now);
     drives
 }
 
@@ -86,14 +80,10 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
         assert_eq!(slot, None, "change {number}");
     }
     let drives = with_one_back(&made(false), 7);
-    let mut now = made(false);
-    now.mark_failed(AWAY).unwrap();
-    now.generation = 22;
+    let mut now = without(&made(false));
     now.set_bad_ranges(AWAY, std::slice::from_ref(&(8..16)))
         .unwrap();
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     assert_eq!(
         returns_to(&drives),
         None,
@@ -176,9 +166,7 @@ fn a_drive_does_not_return_to_the_slot_of_one_that_a_volume_waits_for() {
     let row = now.disk_index_of(&drive.serial).unwrap();
     now.mark_failed_in(row, |at| at == 0).unwrap();
     now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     let before = drives[AWAY].borrow().clone();
     assert_eq!(returns_to(&drives), None);
     assert!(*drives[AWAY].borrow() == before, "it was written to");
@@ -197,8 +185,7 @@ fn a_drive_returns_only_if_no_volume_has_cleared_bits_without_it_or_filled_its_s
         ([7, 21], false, false),
         ([7, 9], true, false),
     ] {
-        let mut now = old.clone();
-        now.mark_failed(AWAY).unwrap();
+        let mut now = without(&old);
         if is_filled {
             // The second volume has another drive there.
             now.disks.push(Disk::member(
@@ -208,7 +195,6 @@ fn a_drive_returns_only_if_no_volume_has_cleared_bits_without_it_or_filled_its_s
             now.volumes[1].map.order[AWAY] = SlotEntry::in_sync(MEMBERS as u32);
             now.volumes[1].map.state = MapState::Normal;
         }
-        now.generation = 22;
         let mut drives = put(&old, |_| bitmap(&old, 6, cleared[0]));
         drives.push(Pages::default());
         for (at, pages) in drives.iter().enumerate() {
@@ -235,13 +221,9 @@ fn a_drive_does_not_return_beside_a_volume_that_is_not_started() {
     let mut old = made(false);
     old.add_volume(&spec("doubt", Level::Raid5)).unwrap();
     let drives = put(&old, |_| bitmap(&old, 6, 7));
-    let mut now = old.clone();
-    now.mark_failed(AWAY).unwrap();
+    let mut now = without(&old);
     now.set_dirty(1, true).unwrap();
-    now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     let container = started(&drives, NOTHING);
     assert!(container.not_started[1].is_some());
     let mut members = container.record.members.iter();
@@ -259,12 +241,8 @@ fn the_old_log_of_a_drive_that_returns_is_emptied() {
     old.set_write_hole_policy(1, WriteHolePolicy::Log).unwrap();
     let logged = LoggedVolume::of(&old, 1, SECTOR).unwrap();
     let drives = put(&old, |_| bitmap(&old, 6, 7));
-    let mut now = old.clone();
-    now.mark_failed(AWAY).unwrap();
-    now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    let now = without(&old);
+    put_on(&drives[..AWAY], &now);
     let unit = metadata::imsm::log::Header {
         generation: 9,
         entries: vec![Default::default()],
@@ -309,9 +287,7 @@ fn a_drive_that_another_volume_waits_for_does_not_return_as_a_spare() {
     let mut now = old.clone();
     now.mark_failed_in(AWAY, |at| at == 0).unwrap();
     now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     assert_eq!(returns_to(&drives), None);
     let still = Memory::open(AWAY, drives[AWAY].clone()).unwrap();
     assert_eq!(still.found().as_ref().unwrap().as_ref().unwrap().mpb, old);
@@ -325,9 +301,7 @@ fn an_outdated_copy_never_returns_by_the_bitmap() {
     let drives = put(&old, |_| bitmap(&old, 6, 7));
     let mut now = old.clone();
     now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     let at = found(&drives);
     for round in 0..3 {
         let container = started(&drives, DEGRADED);

@@ -60,6 +60,11 @@ fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
             let last = acts.last().expect("it was tried");
             assert_eq!(*last, (dead, Some(part)), "{acts:?}");
         }
+        for part in [Part::Shadow, Part::Record] {
+            let (drives, _) = open(&log, &put(&log, 4), &[0, 1, 2, 3]);
+            drives[dead].refuses.set(Some(part));
+            assemble(drives, StartOptions::default(), false).unwrap_err();
+        }
         for (mpb, part) in [
             (&bitmap, Part::Bitmap),
             (&log, Part::Log),
