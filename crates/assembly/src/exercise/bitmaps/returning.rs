@@ -52,6 +52,17 @@ fn a_drive_of_another_container_or_of_other_volumes_does_not_come_back() {
     }
 }
 
+/// It has not lived alone only if all others were in sync when it left, and it was.
+#[test]
+fn a_drive_that_left_during_a_rebuild_does_not_come_back() {
+    for filled in [1, AWAY] {
+        let old = made(false);
+        let mut own = old.clone();
+        rebuild_onto(&mut own, filled, filled);
+        assert_eq!(asked(&own, &without(&old)), None, "slot {filled}");
+    }
+}
+
 /// Without one nobody knows what has been written meanwhile.
 #[test]
 fn a_drive_comes_back_only_beside_a_bitmap() {

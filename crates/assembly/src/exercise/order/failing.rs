@@ -60,6 +60,17 @@ fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
             let last = acts.last().expect("it was tried");
             assert_eq!(*last, (dead, Some(part)), "{acts:?}");
         }
+        // An absence is all that this start has to write.
+        let mut clean = off.clone();
+        clean.set_dirty(0, false).unwrap();
+        let here: Vec<usize> = (0..4).filter(|&slot| slot != dead).collect();
+        let (drives, _) = open(&clean, &put(&clean, 4), &here);
+        drives[1].refuses.set(Some(Part::Record));
+        let degraded = StartOptions {
+            degraded: true,
+            ..StartOptions::default()
+        };
+        assemble(drives, degraded, false).unwrap_err();
         for part in [Part::Shadow, Part::Record] {
             let (drives, _) = open(&log, &put(&log, 4), &[0, 1, 2, 3]);
             drives[dead].refuses.set(Some(part));
