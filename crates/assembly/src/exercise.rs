@@ -15,7 +15,15 @@ mod order;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod rig;
+#[cfg(test)]
+mod settled;
+#[cfg(test)]
+mod told;
+#[cfg(test)]
 mod two_volumes;
+#[cfg(test)]
+mod written;
 
 use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Looked, Member, look};

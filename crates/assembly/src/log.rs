@@ -219,3 +219,6 @@ pub fn encoder(
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What a start believes of the write-intent bitmaps that lie on the drives, and what it leaves there.
 
+use super::rig::{DEGRADED, NOTHING, rebuild_onto};
 use super::{MIB_SECTORS, Memory, Pages, SECTOR, put_record, read, record, write};
 use crate::assemble::bitmap::{FoundBitmap, follow, new_bitmap, read_all, read_one, start_modes};
 use crate::assemble::{Container, assemble};
@@ -7,31 +8,22 @@ use crate::member::Member;
 use engine::control::record::{SyncKind, SyncRecord};
 use engine::units::MemberId;
 use metadata::imsm::bitmap::{Header, all_words};
-use metadata::imsm::build::{NewDrive, RebuildTarget};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::record::{Migration, MigrationKind};
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
 use metadata::imsm::{Level, Mpb, WriteHolePolicy};
 
 mod coming_back;
+mod returning;
 
 type Change = fn(&mut Mpb);
 
 const MEMBERS: usize = 4;
+/// The drive that leaves.
+const AWAY: usize = 3;
 const REGION_BYTES: u32 = 64 << 10;
 /// Of the volume's 2 MiB.
 const REGIONS: u64 = 32;
-const NOTHING: StartOptions = StartOptions {
-    degraded: false,
-    accept_write_hole: false,
-    accept_unsynced: false,
-    trust_returned_drive: false,
-};
-const DEGRADED: StartOptions = StartOptions {
-    degraded: true,
-    ..NOTHING
-};
-
 /// A RAID 10 with a bitmap, in sync.
 fn made(is_dirty: bool) -> Mpb {
     let mut mpb = record(Level::Raid10, MEMBERS, 4).expect("it can be made");
@@ -41,6 +33,14 @@ fn made(is_dirty: bool) -> Mpb {
     mpb.set_dirty(0, is_dirty).unwrap();
     mpb.generation = 20;
     mpb
+}
+
+/// What the others' record says when a drive has failed.
+fn without(of: &Mpb) -> Mpb {
+    let mut now = of.clone();
+    now.mark_failed(AWAY).unwrap();
+    now.generation = 22;
+    now
 }
 
 /// A bitmap with these regions marked, whose header says since when bits may have been cleared.
@@ -150,18 +150,12 @@ fn a_region_that_any_member_marks_is_marked_and_the_newest_counter_counts() {
 #[test]
 fn a_member_that_is_out_of_sync_says_nothing() {
     let mut mpb = made(true);
-    mpb.mark_failed(2).unwrap();
-    let drive = NewDrive {
-        serial: mpb.disks[2].serial,
-        total_sectors: mpb.disks[1].total_sectors,
-    };
-    // Another drive of the same name, so that its row of the table is the old one.
-    mpb.disks[2].serial = metadata::imsm::Serial::from_drive(b"GONE");
-    let family_salt = 5;
-    let target = RebuildTarget::NewDrive { drive, family_salt };
-    mpb.start_rebuild(0, 2, target).unwrap();
+    // It is the drive that was lost, and is new to the record.
+    rebuild_onto(&mut mpb, 2, 2);
     let told = [1, 2, 1 << 20, 4];
     let drives = put(&mpb, |slot| bitmap(&mpb, told[slot], [9, 9, 19, 9][slot]));
+    let present = assembly(&open(&drives)).present();
+    assert_eq!(present, [true; MEMBERS], "it is here");
     let one = found(&drives);
     assert_eq!((one.marked, one.doubt), (vec![7], None));
     assert_eq!(one.header.events_cleared, 9);
@@ -228,6 +222,15 @@ fn the_counter_is_believed_only_after_a_record_of_our_own() {
     assert_eq!(cleared(&drives), 7, "one shadow will do");
     erase_shadow(&drives[0]);
     assert_eq!(cleared(&drives), newest);
+    // Half of an update by somebody else: the records before it have shadows.
+    let drives = put(&mpb, |_| bitmap(&mpb, 1, 7));
+    let mut newer = mpb.clone();
+    newer.generation += 1;
+    drives[..2].iter().for_each(|pages| {
+        put_record(pages, &newer);
+        erase_shadow(pages);
+    });
+    assert_eq!(cleared(&drives), newest + 1);
     // The shadows are there, and older than the records, or of the same age and different.
     let changes: [fn(&mut Mpb); 2] = [|mpb| mpb.generation -= 1, |mpb| mpb.volumes[0].dirty = 0];
     for change in changes {

@@ -2,9 +2,10 @@
 //! drives together. What a power cut leaves is up to the drives' caches; so each rule is about flushes.
 
 use super::half_done::HalfDone;
-use super::{DRIVE_BYTES, Memory, Pages, SECTOR, name, put_record, record};
+use super::rig::{copied, put, put_on, spec};
+use super::{DRIVE_BYTES, Memory, Pages, SECTOR, name, put_record, record, write};
 use crate::assemble::assemble;
-use crate::assemble::bitmap::{new_bitmap, write_all};
+use crate::assemble::bitmap::{new_bitmap, read_one, write_all};
 use crate::log::initialise_all;
 use crate::member::{FoundShadow, Member};
 use crate::write::{finish_update, write_record};
@@ -16,6 +17,8 @@ use metadata::imsm::start::StartOptions;
 use metadata::imsm::{DecodeError, Level, Mpb, SectorSize, Serial, WriteHolePolicy};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+mod failing;
 
 /// What a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,7 @@ enum Part {
 /// A write, or a flush if it is of no part.
 type Act = (usize, Option<Part>);
 type Journal = Rc<RefCell<Vec<Act>>>;
+type Generations = Rc<RefCell<Vec<(usize, u32)>>>;
 
 struct Drive {
     inner: Memory,
@@ -41,6 +45,10 @@ struct Drive {
     behind: (u64, Part),
     /// It cannot flush.
     is_stuck: Rc<Cell<bool>>,
+    /// It cannot write this part.
+    refuses: Rc<Cell<Option<Part>>>,
+    /// The numbers of the records that were written, of all drives together.
+    generations: Generations,
 }
 
 impl std::fmt::Debug for Drive {
@@ -61,6 +69,12 @@ impl Drive {
         } else {
             Part::Volume
         }
+    }
+
+    fn generation_now(&self) -> Option<u32> {
+        let now = Memory::open(self.number, self.inner.pages.clone())?;
+        let found = now.found().as_ref().ok()?.as_ref()?;
+        Some(found.mpb.generation)
     }
 }
 
@@ -99,9 +113,18 @@ impl Member for Drive {
         self.inner.read_at(offset_bytes, length_bytes)
     }
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> anyhow::Result<()> {
-        let act = (self.number, Some(self.part(offset_bytes)));
-        self.journal.borrow_mut().push(act);
-        self.inner.write_at(offset_bytes, bytes)
+        let part = self.part(offset_bytes);
+        self.journal.borrow_mut().push((self.number, Some(part)));
+        if self.refuses.get() == Some(part) {
+            bail!("cannot write");
+        }
+        self.inner.write_at(offset_bytes, bytes)?;
+        if let (Part::Record, Some(generation)) = (part, self.generation_now()) {
+            self.generations
+                .borrow_mut()
+                .push((self.number, generation));
+        }
+        Ok(())
     }
     fn flush(&self) -> anyhow::Result<()> {
         self.journal.borrow_mut().push((self.number, None));
@@ -120,15 +143,8 @@ fn made(level: Level, members: usize, policy: WriteHolePolicy) -> Mpb {
     mpb
 }
 
-/// Drives with a record.
-fn put(mpb: &Mpb, members: usize) -> Vec<Pages> {
-    let drives: Vec<Pages> = (0..members).map(|_| Pages::default()).collect();
-    drives.iter().for_each(|pages| put_record(pages, mpb));
-    drives
-}
-
 fn open(mpb: &Mpb, drives: &[Pages], slots: &[usize]) -> (Vec<Drive>, Journal) {
-    let journal = Journal::default();
+    let (journal, generations) = (Journal::default(), Generations::default());
     let volume = &mpb.volumes[0];
     let end_bytes = (volume.map.start_sector + volume.component_sectors()) * 512;
     let behind = match volume.write_hole_policy {
@@ -141,6 +157,8 @@ fn open(mpb: &Mpb, drives: &[Pages], slots: &[usize]) -> (Vec<Drive>, Journal) {
         journal: journal.clone(),
         behind: (end_bytes, behind),
         is_stuck: Rc::default(),
+        refuses: Rc::default(),
+        generations: generations.clone(),
     };
     (slots.iter().map(drive).collect(), journal)
 }
@@ -299,64 +317,113 @@ fn a_bitmap_is_durable_on_all_members_before_the_record_that_follows() {
     }
 }
 
-/// Nothing goes on after a flush that has failed, whatever it was for.
+/// A record that takes a drive back names one that is missing until that has it.
 #[test]
-fn a_drive_that_cannot_flush_ends_what_is_being_written() {
-    let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
-    let bitmap = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
-    let log = made(Level::Raid5, 4, WriteHolePolicy::Log);
-    let logged = LoggedVolume::of(&log, 0, SECTOR).unwrap();
-    for stuck in 0..4 {
-        let opened = |mpb: &Mpb| {
-            let (drives, journal) = open(mpb, &put(mpb, 4), &[0, 1, 2, 3]);
-            drives[stuck].is_stuck.set(true);
-            (drives, journal)
+fn a_drive_that_is_taken_back_has_its_record_before_all_others() {
+    let mut waiting = made(Level::Raid10, 4, WriteHolePolicy::Off);
+    waiting.add_volume(&spec("fast", Level::Raid0)).unwrap();
+    let pages = put(&waiting, 4);
+    for back in 0..4 {
+        let pages = copied(&pages);
+        let mut without = waiting.clone();
+        without.mark_failed_in(back, |at| at == 0).unwrap();
+        without.bump_generation();
+        let others = (0..4).filter(|&slot| slot != back);
+        others
+            .clone()
+            .for_each(|slot| put_record(&pages[slot], &without));
+        let (drives, journal) = open(&waiting, &pages, &[0, 1, 2, 3]);
+        let options = StartOptions {
+            trust_returned_drive: true,
+            ..StartOptions::default()
         };
-        let (drives, journal) = opened(&off);
-        let all: Vec<&Drive> = drives.iter().collect();
-        write_record(&off, &all).unwrap_err();
-        assert!(!journal.borrow().contains(&(stuck, Some(Part::Record))));
-        let unfinished = Unfinished {
-            record: Box::new(off.clone()),
-            drives: vec![0, 1, 2, 3],
-            from_shadows: true,
-        };
-        let (drives, journal) = opened(&off);
-        finish_update(Some(&unfinished), &drives).unwrap_err();
-        assert!(!journal.borrow().contains(&(stuck, Some(Part::Shadow))));
-        let (drives, _) = opened(&bitmap);
-        let all: Vec<&Drive> = drives.iter().collect();
-        let mut found = new_bitmap(&bitmap, 0, SECTOR, None).unwrap();
-        write_all([&mut found], &all, 1).unwrap_err();
-        let (drives, journal) = opened(&log);
-        let all: Vec<&Drive> = drives.iter().collect();
-        initialise_all(&[logged], &all).unwrap_err();
-        let writes = journal
-            .borrow()
-            .iter()
-            .filter(|(_, part)| part.is_some())
-            .count();
-        assert_eq!(writes, 4, "the old headers, and nothing after them");
+        let container = assemble(drives, options, false).expect("it starts");
+        assert_eq!(container.not_started, [None, None]);
+        let acts = journal.borrow();
+        let is_others = |act: &Act| act.0 != back && act.1 == Some(Part::Record);
+        let first = acts.iter().position(is_others).expect("they are written");
+        assert!(
+            acts[..first].contains(&(back, Some(Part::Record))),
+            "{acts:?}"
+        );
+        assert!(!is_unflushed(&acts[..first], back), "{acts:?}");
     }
 }
 
-/// A replay that could not be made durable: the log must stay for the next start.
+/// Two updates that are cut off in a row would leave copies of which neither can be trusted: the next begins when the one
+/// before is complete, and no record ever goes back.
 #[test]
-fn a_log_is_kept_if_what_it_restores_cannot_be_flushed() {
-    let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
-    let logged = LoggedVolume::of(&mpb, 0, SECTOR).unwrap();
-    for stuck in 0..4 {
-        let pages = put(&mpb, 4);
-        HalfDone::put(&pages, &mpb, &logged, &mut || 1);
-        let (drives, journal) = open(&mpb, &pages, &[0, 1, 2, 3]);
-        drives[stuck].is_stuck.set(true);
-        assemble(drives, StartOptions::default(), false).unwrap_err();
-        let acts = journal.borrow();
-        assert!(acts.iter().any(|(_, part)| *part == Some(Part::Volume)));
-        assert!(
-            !acts.iter().any(|(_, part)| *part == Some(Part::Log)),
-            "{acts:?}"
-        );
+fn an_update_that_was_cut_off_is_finished_before_the_next_begins() {
+    let newer = made(Level::Raid5, 4, WriteHolePolicy::Log);
+    let mut older = newer.clone();
+    older.generation -= 1;
+    let pages = put(&newer, 4);
+    put_on(&pages[2..], &older);
+    let (drives, journal) = open(&newer, &pages, &[0, 1, 2, 3]);
+    let generations = drives[0].generations.clone();
+    let container = assemble(drives, StartOptions::default(), false).expect("it starts");
+    let first = newer.generation;
+    // Those that were behind, all with the update that makes them alike, and all with what the replay has settled.
+    let mut wanted: Vec<(usize, u32)> = [2, 3].map(|drive| (drive, first)).to_vec();
+    for next in [first + 1, first + 2] {
+        wanted.extend((0..4).map(|drive| (drive, next)));
+    }
+    let mut found = generations.borrow().clone();
+    found.dedup();
+    assert_eq!(found, wanted, "{:?}", journal.borrow());
+    let behind = |member: &engine::control::record::MemberRecord| member.behind;
+    let behind: Vec<bool> = container.record.members.iter().map(behind).collect();
+    assert_eq!(behind, [false, false, true, true]);
+    assert_eq!(container.record.generation, u64::from(first) + 2);
+}
+
+/// A volume at rest has nothing else to write.
+#[test]
+fn copies_that_an_update_has_left_apart_are_alike_when_the_volume_starts() {
+    let mut newer = made(Level::Raid10, 4, WriteHolePolicy::Off);
+    newer.set_dirty(0, false).unwrap();
+    let mut older = newer.clone();
+    older.generation -= 1;
+    let pages = put(&newer, 4);
+    put_record(&pages[3], &older);
+    let (drives, _) = open(&newer, &pages, &[0, 1, 2, 3]);
+    assemble(drives, StartOptions::default(), false).expect("it starts");
+    let (drives, _) = open(&newer, &pages, &[0, 1, 2, 3]);
+    let found: Vec<_> = drives.iter().map(Drive::generation_now).collect();
+    assert_eq!(found, [Some(newer.generation + 1); 4]);
+}
+
+/// Nobody knows what an outdated copy was away for. It must not come back by the bitmap once it is on record as failed,
+/// whenever the power goes: so the headers come first.
+#[test]
+fn bitmaps_say_that_an_outdated_copy_may_not_return_before_the_record_calls_it_failed() {
+    let old = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
+    let mut now = old.clone();
+    now.generation += 2;
+    let pages = put(&old, 4);
+    let mut bitmap = new_bitmap(&old, 0, SECTOR, None).unwrap();
+    for (slot, pages) in pages.iter().enumerate() {
+        write(pages, bitmap.volume.header_offset_bytes(), &bitmap.encode());
+        if slot != 3 {
+            put_record(pages, &now);
+        }
+    }
+    bitmap.header.events_cleared = u64::from(now.generation) + 1;
+    let (drives, journal) = open(&old, &pages, &[0, 1, 2, 3]);
+    let options = StartOptions {
+        degraded: true,
+        ..StartOptions::default()
+    };
+    // It gets no further than the headers.
+    drives
+        .iter()
+        .for_each(|drive| drive.refuses.set(Some(Part::Record)));
+    assemble(drives, options, false).unwrap_err();
+    assert_durable_before(&journal.borrow(), Part::Bitmap, Part::Record);
+    let (drives, _) = open(&old, &pages, &[0, 1, 2]);
+    for drive in &drives {
+        let (header, _) = read_one(drive, &bitmap.volume).unwrap();
+        assert_eq!(header.events_cleared, bitmap.header.events_cleared);
     }
 }
 

@@ -1,17 +1,16 @@
 //! What a replay at the start takes for the volume's data, and what follows where it does not settle everything.
 
 use super::half_done::HalfDone;
-use super::{DRIVE_BYTES, Memory, PAGE_BYTES, Pages, SECTOR, name, put_record, read, record};
+use super::rig::{copied, put, put_on, rebuild_onto};
+use super::{Memory, PAGE_BYTES, Pages, SECTOR, read, record};
 use crate::assemble::assemble;
 use crate::log::{rehearse, replay_all};
 use crate::member::Member;
 use engine::control::record::{SyncKind, SyncRecord};
-use metadata::imsm::build::{NewDrive, RebuildTarget};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::log::{LoggedVolume, Report};
-use metadata::imsm::place::Placement;
 use metadata::imsm::start::{RefusedReason, StartMode, StartOptions, SyncWork, start_mode};
-use metadata::imsm::{Level, Mpb, Serial, WriteHolePolicy};
+use metadata::imsm::{Level, Mpb, WriteHolePolicy};
 use std::ops::Range;
 
 const MEMBERS: usize = 4;
@@ -42,8 +41,7 @@ struct Scene {
 
 impl Scene {
     fn new(mpb: Mpb, numbers: [usize; MEMBERS]) -> Scene {
-        let drives: Vec<Pages> = (0..MEMBERS).map(|_| Pages::default()).collect();
-        drives.iter().for_each(|pages| put_record(pages, &mpb));
+        let drives = put(&mpb, MEMBERS);
         let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("it keeps a log");
         // The second page of the chunk, and the second data chunk of the row.
         let mut script = [ROW, 1, 7, 1 << 2 | 1].into_iter();
@@ -66,8 +64,7 @@ impl Scene {
     /// The record says something else from now on.
     fn change(&mut self, change: impl FnOnce(&mut Mpb)) {
         change(&mut self.mpb);
-        let drives = self.drives.iter();
-        drives.for_each(|pages| put_record(pages, &self.mpb));
+        put_on(&self.drives, &self.mpb);
     }
 
     fn open(&self, without: Option<usize>) -> Vec<Memory> {
@@ -205,6 +202,11 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
         ..StartOptions::default()
     };
     let alone = copy(&scene);
+    // Nobody has asked the log as long as it is not decided that the drive may be missing.
+    let refusal = assemble(alone.open(Some(other)), StartOptions::default(), false);
+    let refusal = refusal.map(|_| ()).unwrap_err().to_string();
+    assert!(refusal.contains("--degraded"), "{refusal}");
+    assert!(!refusal.contains("write-hole log"), "{refusal}");
     let refusal = assemble(alone.open(Some(other)), degraded, false);
     let refusal = refusal.map(|_| ()).unwrap_err().to_string();
     for said in [
@@ -280,26 +282,13 @@ fn a_volume_that_may_only_be_read_is_not_replayed() {
     }
 }
 
-fn copied(drives: &[Pages]) -> Vec<Pages> {
-    let copy = |pages: &Pages| Pages::new(pages.borrow().clone().into());
-    drives.iter().map(copy).collect()
-}
-
 /// A drive that is being filled holds anything where the rebuild has not been.
 #[test]
 fn a_slot_that_is_out_of_sync_is_no_data_for_a_replay() {
     let whole = Scene::new(made(), [0, 1, 2, 3]);
     for (filled, of_lost_member) in [(whole.written, 1), (whole.other, 0)] {
         let mut mpb = made();
-        mpb.mark_failed(filled).unwrap();
-        let placement = Placement::new(DRIVE_BYTES, SECTOR).unwrap();
-        let drive = NewDrive {
-            serial: Serial::from_drive(name(MEMBERS).as_bytes()),
-            total_sectors: placement.total_sectors(),
-        };
-        let family_salt = 5;
-        let target = RebuildTarget::NewDrive { drive, family_salt };
-        mpb.start_rebuild(0, filled, target).unwrap();
+        rebuild_onto(&mut mpb, filled, MEMBERS);
         mpb.set_dirty(0, true).unwrap();
         let mut numbers = [0, 1, 2, 3];
         numbers[filled] = MEMBERS;

@@ -1,14 +1,14 @@
 //! Two volumes on the same drives, of which one cannot do without a drive: what starts, what is on record then, and
 //! that no power cut keeps the drive from being taken back.
 
-use super::{DRIVE_BYTES, MIB_SECTORS, Memory, Pages, SECTOR, name, put_record};
+use super::rig::{DEGRADED, NOTHING, copied, new_drive, on_record, open, put, put_on, spec};
+use super::{Memory, Pages, SECTOR, put_record};
 use crate::assemble::{Container, assemble};
 use crate::member::{FoundShadow, Member};
 use anyhow::bail;
-use engine::control::record::{SyncKind, SyncRecord};
+use engine::control::record::{SlotRecord, SyncKind, SyncRecord};
 use engine::units::Slot;
-use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
-use metadata::imsm::geometry::SizeRequest;
+use metadata::imsm::build::ContainerIdentity;
 use metadata::imsm::place::{Found, Placement};
 use metadata::imsm::start::StartOptions;
 use metadata::imsm::{
@@ -19,16 +19,6 @@ use std::rc::Rc;
 
 const MEMBERS: usize = 4;
 const LOST: usize = 3;
-const NOTHING: StartOptions = StartOptions {
-    degraded: false,
-    accept_write_hole: false,
-    accept_unsynced: false,
-    trust_returned_drive: false,
-};
-const DEGRADED: StartOptions = StartOptions {
-    degraded: true,
-    ..NOTHING
-};
 const TRUST: StartOptions = StartOptions {
     trust_returned_drive: true,
     ..NOTHING
@@ -54,13 +44,11 @@ impl Member for Cut {
         self.inner.size_bytes()
     }
     fn kind(&self) -> engine::policy::MemberKind {
-        engine::policy::MemberKind::Device
+        engine::policy::MemberKind::File
     }
-
     fn discards(&self) -> bool {
-        true
+        false
     }
-
     fn volatile_cache(&self) -> bool {
         false
     }
@@ -95,22 +83,7 @@ impl Member for Cut {
 }
 
 fn mpb(level: Level) -> Mpb {
-    let placement = Placement::new(DRIVE_BYTES, SECTOR).unwrap();
-    let drive = |slot| NewDrive {
-        serial: Serial::from_drive(name(slot).as_bytes()),
-        total_sectors: placement.total_sectors(),
-    };
-    let drives: Vec<NewDrive> = (0..MEMBERS).map(drive).collect();
-    let spec = |name, level| VolumeSpec {
-        name: VolumeName::new(name).unwrap(),
-        level,
-        strip_sectors: 32,
-        size: SizeRequest::PerMember {
-            sectors: MIB_SECTORS,
-        },
-        born_in_sync: true,
-        allow_wide: true,
-    };
+    let drives: Vec<_> = (0..MEMBERS).map(new_drive).collect();
     let identity = ContainerIdentity {
         family_num: 7,
         creation_time: 0,
@@ -124,15 +97,7 @@ fn mpb(level: Level) -> Mpb {
 }
 
 fn made(level: Level) -> Vec<Pages> {
-    let drives: Vec<Pages> = (0..MEMBERS).map(|_| Pages::default()).collect();
-    let mpb = mpb(level);
-    drives.iter().for_each(|pages| put_record(pages, &mpb));
-    drives
-}
-
-fn copied(drives: &[Pages]) -> Vec<Pages> {
-    let copy = |pages: &Pages| Pages::new(pages.borrow().clone().into());
-    drives.iter().map(copy).collect()
+    put(&mpb(level), MEMBERS)
 }
 
 /// Starts what is on these drives, until the power goes after so many writes.
@@ -148,18 +113,6 @@ fn start(
         left: left.clone(),
     };
     assemble(slots.into_iter().map(open).collect(), options, false)
-}
-
-fn on_record(drives: &[Pages], slot: usize) -> Mpb {
-    let drive = Memory::open(slot, drives[slot].clone()).unwrap();
-    drive
-        .found()
-        .as_ref()
-        .unwrap()
-        .as_ref()
-        .unwrap()
-        .mpb
-        .clone()
 }
 
 fn lost_slots(volume: &Volume) -> Vec<usize> {
@@ -190,7 +143,7 @@ fn expect_both(container: &Container<Cut>) {
 fn each_volume_starts_on_its_own_merits() {
     for level in [Level::Raid5, Level::Raid10] {
         let drives = made(level);
-        let before = on_record(&drives, 0);
+        let before = on_record(&drives[0]);
         let refusal = start(&drives, 0..LOST, NOTHING, 0).unwrap_err().to_string();
         assert!(refusal.contains("fast is not started"), "{refusal}");
         assert!(refusal.contains("safe is not started"), "{refusal}");
@@ -203,9 +156,18 @@ fn each_volume_starts_on_its_own_merits() {
         assert_eq!(container.started().len(), 1);
         let volumes = &container.record.volumes;
         assert!(volumes[0].not_started && !volumes[1].not_started);
+        let nobody = SlotRecord {
+            member: None,
+            current: false,
+        };
+        assert_eq!(volumes[0].slots[LOST], nobody);
+        for member in &container.record.members {
+            assert!(!member.volatile_cache && !member.discards);
+            assert_eq!(member.kind, engine::policy::MemberKind::File);
+        }
 
         // The drive is lost to the one, and to the other it is away.
-        let after = on_record(&drives, 0);
+        let after = on_record(&drives[0]);
         assert!(after.disks[LOST].is_failed());
         assert_eq!(after.volumes[0], before.volumes[0]);
         assert_eq!(after.volumes[1].map.state, MapState::Degraded);
@@ -219,8 +181,8 @@ fn each_volume_starts_on_its_own_merits() {
             "{why}"
         );
         assert_eq!(container.members.len(), LOST);
-        assert_eq!(on_record(&drives, LOST), before);
-        assert_eq!(on_record(&drives, 0).volumes[0], before.volumes[0]);
+        assert_eq!(on_record(&drives[LOST]), before);
+        assert_eq!(on_record(&drives[0]).volumes[0], before.volumes[0]);
     }
 }
 
@@ -247,9 +209,9 @@ fn no_power_cut_keeps_a_drive_from_being_taken_back() {
                 let again = start(&drives, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
                 expect_both(&again);
                 for slot in 0..MEMBERS {
-                    let record = on_record(&drives, slot);
+                    let record = on_record(&drives[slot]);
                     assert!(record.disks.iter().all(|disk| !disk.is_failed()));
-                    assert_eq!(record, on_record(&drives, 0), "after {writes} writes");
+                    assert_eq!(record, on_record(&drives[0]), "after {writes} writes");
                 }
             }
             if let Ok(container) = ended {
@@ -265,12 +227,10 @@ fn no_power_cut_keeps_a_drive_from_being_taken_back() {
 #[test]
 fn a_drive_that_no_volume_waits_for_stays_out() {
     let drives = made(Level::Raid5);
-    let mut marked = on_record(&drives, 0);
+    let mut marked = on_record(&drives[0]);
     marked.mark_failed(LOST).unwrap();
     marked.bump_generation();
-    drives[..LOST]
-        .iter()
-        .for_each(|pages| put_record(pages, &marked));
+    put_on(&drives[..LOST], &marked);
     for options in [NOTHING, TRUST] {
         let container = start(&copied(&drives), 0..MEMBERS, options, u64::MAX).unwrap();
         let why = container.not_started[0].as_ref().unwrap();
@@ -283,7 +243,7 @@ fn a_drive_that_no_volume_waits_for_stays_out() {
 #[test]
 fn a_drive_with_another_record_is_not_taken_back() {
     let drives = made(Level::Raid5);
-    let old = on_record(&drives, 0);
+    let old = on_record(&drives[0]);
     start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
     let renamed = VolumeName::new("other").unwrap();
     let changes: [fn(&mut Mpb); 3] = [
@@ -312,17 +272,15 @@ fn a_drive_with_another_record_is_not_taken_back() {
 #[test]
 fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
     let drives = made(Level::Raid5);
-    let mut later = on_record(&drives, 0);
+    let mut later = on_record(&drives[0]);
     later.generation += 2;
-    drives[..LOST]
-        .iter()
-        .for_each(|pages| put_record(pages, &later));
+    put_on(&drives[..LOST], &later);
     let refusal = start(&drives, 0..MEMBERS, TRUST, 0)
         .unwrap_err()
         .to_string();
     assert!(refusal.contains("its record is outdated"), "{refusal}");
     start(&drives, 0..MEMBERS, DEGRADED, u64::MAX).unwrap();
-    let record = on_record(&drives, 0);
+    let record = on_record(&drives[0]);
     assert_eq!(
         record.volumes.iter().map(lost_slots).collect::<Vec<_>>(),
         [[LOST], [LOST]]
@@ -335,26 +293,16 @@ fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
 #[test]
 fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     let drives = made(Level::Raid10);
-    let mut dirty = on_record(&drives, 0);
+    let mut dirty = on_record(&drives[0]);
     dirty.delete_volume(0).unwrap();
-    let spec = VolumeSpec {
-        name: VolumeName::new("doubt").unwrap(),
-        level: Level::Raid5,
-        strip_sectors: 32,
-        size: SizeRequest::PerMember {
-            sectors: MIB_SECTORS,
-        },
-        born_in_sync: true,
-        allow_wide: true,
-    };
-    dirty.add_volume(&spec).unwrap();
+    dirty.add_volume(&spec("doubt", Level::Raid5)).unwrap();
     let at = dirty.volumes.len() - 1;
     dirty.set_dirty(at, true).unwrap();
-    drives.iter().for_each(|pages| put_record(pages, &dirty));
+    put_on(&drives, &dirty);
     let container = start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
     let why = container.not_started[at].as_ref().unwrap();
     assert!(why.contains("--accept-write-hole"), "{why}");
-    assert_eq!(on_record(&drives, 0).volumes[at], dirty.volumes[at]);
+    assert_eq!(on_record(&drives[0]).volumes[at], dirty.volumes[at]);
 
     // Accepted later, it goes on without the drive, and that is on record before anything is written.
     let accepted = StartOptions {
@@ -364,11 +312,58 @@ fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     let alone = copied(&drives);
     let container = start(&alone, 0..MEMBERS, accepted, u64::MAX).unwrap();
     assert_eq!(container.not_started, [None, None]);
-    assert_eq!(lost_slots(&on_record(&alone, 0).volumes[at]), [LOST]);
+    assert_eq!(lost_slots(&on_record(&alone[0]).volumes[at]), [LOST]);
     // With the drive back it is whole, and resynchronised.
     let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
     assert_eq!(container.not_started, [None, None]);
     let volume = &container.record.volumes[at];
     assert_eq!(volume.current_slots().count() as usize, MEMBERS);
     assert_eq!(volume.sync.unwrap().kind, SyncKind::Resync);
+}
+
+/// To be taken back, a drive has to be written.
+#[test]
+fn no_drive_is_taken_back_to_a_container_that_is_only_read() {
+    let drives = made(Level::Raid10);
+    start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+    let before = copied(&drives);
+    for options in [TRUST, NOTHING] {
+        let all = open(&drives, &[0, 1, 2, LOST]);
+        let container = assemble(all, options, true).unwrap();
+        assert_eq!(container.members.len(), LOST);
+        let why = container.not_started[0].as_ref().unwrap();
+        assert!(!why.contains("--trust"), "{why}");
+        for (pages, before) in drives.iter().zip(&before) {
+            assert!(*pages.borrow() == *before.borrow(), "something was written");
+        }
+    }
+}
+
+/// Another drive is away, too.
+#[test]
+fn nobody_is_asked_to_trust_a_drive_that_does_not_help() {
+    let drives = made(Level::Raid10);
+    start(&drives, 0..LOST, DEGRADED, u64::MAX).unwrap();
+    let container = start(&drives, [0, 2, LOST], DEGRADED, u64::MAX).unwrap();
+    let why = container.not_started[0].as_ref().unwrap();
+    assert!(!why.contains("--trust"), "{why}");
+}
+
+/// Whoever does not understand one volume does not know what else is on the drives.
+#[test]
+fn a_record_that_is_not_understood_is_refused_whole() {
+    let drives = made(Level::Raid10);
+    let changes: [fn(&mut Mpb); 2] = [
+        |mpb| mpb.volumes[0].map.state = MapState::Unknown(9),
+        |mpb| mpb.volumes[1].map.state = MapState::Unknown(9),
+    ];
+    for change in changes {
+        let mut strange = mpb(Level::Raid10);
+        change(&mut strange);
+        let drives = copied(&drives);
+        put_on(&drives, &strange);
+        let refusal = start(&drives, 0..MEMBERS, TRUST, 0).unwrap_err();
+        let refusal = refusal.to_string();
+        assert_eq!(refusal.matches("is not started").count(), 1, "{refusal}");
+    }
 }

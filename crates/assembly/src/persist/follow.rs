@@ -211,7 +211,7 @@ impl Change<'_> {
             && rebuild(before) != rebuild(now)
             && now.slots[slot as usize].current
         {
-            let finished = self.mpb.finish_rebuild(at);
+            let finished = self.mpb.finish_rebuild_of(at, slot as usize);
             finished.map_err(Inexpressible::of("that a drive has been filled"))?;
         }
         Ok(())
@@ -368,6 +368,8 @@ impl Change<'_> {
 
     fn checkpoint(&mut self, at: usize, sync: SyncRecord) -> Result<(), Inexpressible> {
         let volume = self.mpb.volumes.get(at);
+        // A checkpoint counts for all drives that are being filled; the engine fills one after the other.
+        let volume = volume.filter(|of| of.rebuild_targets().count() <= 1);
         let reached = volume.and_then(|by| by.checkpoint_at(sync.done_bytes / SECTOR_BYTES));
         let Some(unit) = reached else {
             return Ok(());

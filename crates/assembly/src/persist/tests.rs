@@ -1,6 +1,10 @@
 //! Several changes in one record: what the last update did not have time for comes together in the next.
 
+mod bad_blocks;
+mod families;
+mod jobs;
 mod parts;
+mod volumes;
 
 use super::*;
 use crate::assemble::geometry_of;
@@ -29,25 +33,37 @@ fn identity(number: usize) -> Identity {
 
 /// A volume on drives that are all in sync, and two drives more that are spares.
 fn persister(level: Level, members: usize) -> (Persister, Record) {
+    let mpb = container(&spec("v", level, SizeRequest::Largest), members);
+    following(mpb, members)
+}
+
+fn spec(name: &str, level: Level, size: SizeRequest) -> VolumeSpec {
+    VolumeSpec {
+        name: VolumeName::new(name).unwrap(),
+        level,
+        strip_sectors: 128,
+        size,
+        born_in_sync: true,
+        allow_wide: true,
+    }
+}
+
+fn container(spec: &VolumeSpec, members: usize) -> Mpb {
     let drives: Vec<NewDrive> = (0..members)
         .map(|number| NewDrive {
             serial: identity(number).serial,
             total_sectors: DRIVE_BYTES / SECTOR_BYTES,
         })
         .collect();
-    let spec = VolumeSpec {
-        name: VolumeName::new("v").unwrap(),
-        level,
-        strip_sectors: 128,
-        size: SizeRequest::Largest,
-        born_in_sync: true,
-        allow_wide: true,
-    };
     let container = ContainerIdentity {
         family_num: 7,
         creation_time: 0,
     };
-    let mpb = Mpb::create(&drives, &[spec][0], container).unwrap();
+    Mpb::create(&drives, spec, container).unwrap()
+}
+
+/// The engine's record of these volumes, and what follows it.
+fn following(mpb: Mpb, members: usize) -> (Persister, Record) {
     let drive = |state| MemberRecord {
         state,
         size_bytes: DRIVE_BYTES,
@@ -58,22 +74,23 @@ fn persister(level: Level, members: usize) -> (Persister, Record) {
         member: Some(MemberId(number as u8)),
         current: true,
     };
+    let volume = |volume| VolumeRecord {
+        geometry: geometry_of(volume, 512).unwrap(),
+        not_started: false,
+        read_only: false,
+        dirty: false,
+        slots: (0..members).map(slot).collect(),
+        sync: None,
+        then_resync: false,
+        log: None,
+        bitmap: Default::default(),
+    };
     let states = (0..members).map(|_| MemberState::Active);
     let record = Record {
         generation: u64::from(mpb.generation),
         bad_blocks: Default::default(),
         members: states.chain([MemberState::Spare; 2]).map(drive).collect(),
-        volumes: vec![VolumeRecord {
-            geometry: geometry_of(&mpb.volumes[0], 512).unwrap(),
-            not_started: false,
-            read_only: false,
-            dirty: false,
-            slots: (0..members).map(slot).collect(),
-            sync: None,
-            then_resync: false,
-            log: None,
-            bitmap: Default::default(),
-        }],
+        volumes: mpb.volumes.iter().map(volume).collect(),
     };
     let persister = Persister {
         sector: SectorSize::Bytes512,

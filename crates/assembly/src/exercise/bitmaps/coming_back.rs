@@ -1,23 +1,19 @@
 //! Drives that come back, and which of them get no more than what the bitmap marks.
 
+use super::super::rig::{new_drive, put_on, spec};
 use super::*;
 use engine::control::record::MemberState;
 use engine::units::Slot;
-use metadata::imsm::VolumeName;
-use metadata::imsm::build::VolumeSpec;
-use metadata::imsm::geometry::SizeRequest;
-
-const AWAY: usize = 3;
+use metadata::imsm::build::RebuildTarget;
+use metadata::imsm::log::{LoggedVolume, walk};
+use metadata::imsm::record::{Disk, SlotEntry};
+use metadata::imsm::{MapState, VolumeName};
 
 /// Drives of which one has left, as its record was then, with bits that may have been cleared since a generation.
 fn with_one_back(old: &Mpb, events_cleared: u64) -> Vec<Pages> {
     let drives = put(old, |_| bitmap(old, 6, events_cleared));
-    let mut now = made(false);
-    now.mark_failed(AWAY).unwrap();
-    now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    let now = without(&made(false));
+    put_on(&drives[..AWAY], &now);
     drives
 }
 
@@ -84,14 +80,10 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
         assert_eq!(slot, None, "change {number}");
     }
     let drives = with_one_back(&made(false), 7);
-    let mut now = made(false);
-    now.mark_failed(AWAY).unwrap();
-    now.generation = 22;
+    let mut now = without(&made(false));
     now.set_bad_ranges(AWAY, std::slice::from_ref(&(8..16)))
         .unwrap();
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     assert_eq!(
         returns_to(&drives),
         None,
@@ -105,14 +97,7 @@ fn a_drive_whose_slot_is_taken_does_not_return() {
     let old = made(false);
     let drives = with_one_back(&old, 7);
     let mut now = made(false);
-    now.mark_failed(AWAY).unwrap();
-    let drive = NewDrive {
-        serial: metadata::imsm::Serial::from_drive(super::super::name(MEMBERS).as_bytes()),
-        total_sectors: now.disks[0].total_sectors,
-    };
-    let family_salt = 5;
-    let target = RebuildTarget::NewDrive { drive, family_salt };
-    now.start_rebuild(0, AWAY, target).unwrap();
+    rebuild_onto(&mut now, AWAY, MEMBERS);
     now.finish_rebuild(0).unwrap();
     now.generation = 23;
     let new = Pages::default();
@@ -132,28 +117,177 @@ fn a_drive_whose_slot_is_taken_does_not_return() {
     );
 }
 
+/// The one that took its slot has failed before it was full: what the bitmap marks is what the first one lacks.
+#[test]
+fn a_drive_returns_when_the_one_that_took_its_slot_has_failed_and_not_before() {
+    for has_failed in [false, true] {
+        let mut drives = with_one_back(&made(false), 7);
+        drives.push(Pages::default());
+        let mut now = made(false);
+        rebuild_onto(&mut now, AWAY, MEMBERS);
+        if has_failed {
+            let row = now.disk_index_of(&new_drive(MEMBERS).serial).unwrap();
+            now.mark_failed(row).unwrap();
+        }
+        now.generation = 23;
+        for at in [0, 1, 2, MEMBERS] {
+            put_record(&drives[at], &now);
+        }
+        let container = started(&drives, NOTHING);
+        let names: Vec<_> = container.members.iter().map(Member::name).collect();
+        let away = super::super::name(AWAY);
+        let at = names.iter().position(|name| *name == away);
+        let returns_to = at.and_then(|at| container.record.members[at].returns_to);
+        let wanted = has_failed.then_some(Slot(AWAY as u8));
+        assert_eq!(
+            (at.is_some(), returns_to),
+            (has_failed, wanted),
+            "{names:?}"
+        );
+    }
+}
+
+/// The slot is another one's, although that has failed: a volume waits for it.
+#[test]
+fn a_drive_does_not_return_to_the_slot_of_one_that_a_volume_waits_for() {
+    let mut old = made(false);
+    old.add_volume(&spec("fast", Level::Raid0)).unwrap();
+    let drives = put(&old, |_| bitmap(&old, 6, 7));
+    let mut now = old.clone();
+    let drive = new_drive(MEMBERS);
+    let target = RebuildTarget::NewDrive {
+        drive,
+        family_salt: 5,
+    };
+    now.replace_member(0, AWAY, target).unwrap();
+    let disk_index = now.disk_index_of(&drive.serial).unwrap();
+    let target = RebuildTarget::Listed { disk_index };
+    now.replace_member(1, AWAY, target).unwrap();
+    let row = now.disk_index_of(&drive.serial).unwrap();
+    now.mark_failed_in(row, |at| at == 0).unwrap();
+    now.generation = 22;
+    put_on(&drives[..AWAY], &now);
+    let before = drives[AWAY].borrow().clone();
+    assert_eq!(returns_to(&drives), None);
+    assert!(*drives[AWAY].borrow() == before, "it was written to");
+}
+
+/// Each volume has bits of its own.
+#[test]
+fn a_drive_returns_only_if_no_volume_has_cleared_bits_without_it_or_filled_its_slot() {
+    let mut old = made(false);
+    old.add_volume(&spec("second", Level::Raid10)).unwrap();
+    old.set_write_hole_policy(1, WriteHolePolicy::Bitmap)
+        .unwrap();
+    for (cleared, is_filled, returns) in [
+        ([7, 9], false, true),
+        ([21, 9], false, false),
+        ([7, 21], false, false),
+        ([7, 9], true, false),
+    ] {
+        let mut now = without(&old);
+        if is_filled {
+            // The second volume has another drive there.
+            now.disks.push(Disk::member(
+                new_drive(MEMBERS).serial,
+                now.disks[0].total_sectors,
+            ));
+            now.volumes[1].map.order[AWAY] = SlotEntry::in_sync(MEMBERS as u32);
+            now.volumes[1].map.state = MapState::Normal;
+        }
+        let mut drives = put(&old, |_| bitmap(&old, 6, cleared[0]));
+        drives.push(Pages::default());
+        for (at, pages) in drives.iter().enumerate() {
+            let mut second = new_bitmap(&old, 1, SECTOR, Some(REGION_BYTES)).unwrap();
+            second.header.events_cleared = cleared[1];
+            put_bitmap(pages, &second);
+            if at != AWAY && (at < MEMBERS || is_filled) {
+                put_record(pages, &now);
+            }
+        }
+        if !is_filled {
+            drives.pop();
+        }
+        let container = started(&drives, NOTHING);
+        let away = super::super::name(AWAY);
+        let is_here = container.members.iter().any(|member| member.name == away);
+        assert_eq!(is_here, returns, "{cleared:?} {is_filled}");
+    }
+}
+
+/// It would be filled in all volumes, and one of them is not even looked at.
+#[test]
+fn a_drive_does_not_return_beside_a_volume_that_is_not_started() {
+    let mut old = made(false);
+    old.add_volume(&spec("doubt", Level::Raid5)).unwrap();
+    let drives = put(&old, |_| bitmap(&old, 6, 7));
+    let mut now = without(&old);
+    now.set_dirty(1, true).unwrap();
+    put_on(&drives[..AWAY], &now);
+    let container = started(&drives, NOTHING);
+    assert!(container.not_started[1].is_some());
+    let mut members = container.record.members.iter();
+    let is_usable = |member: &engine::control::record::MemberRecord| {
+        member.returns_to.is_some() || member.state == MemberState::Spare
+    };
+    assert!(!members.any(is_usable));
+}
+
+/// What it holds is older than what the others have: the newest unit there must never be replayed.
+#[test]
+fn the_old_log_of_a_drive_that_returns_is_emptied() {
+    let mut old = made(false);
+    old.add_volume(&spec("logged", Level::Raid5)).unwrap();
+    old.set_write_hole_policy(1, WriteHolePolicy::Log).unwrap();
+    let logged = LoggedVolume::of(&old, 1, SECTOR).unwrap();
+    let drives = put(&old, |_| bitmap(&old, 6, 7));
+    let now = without(&old);
+    put_on(&drives[..AWAY], &now);
+    let unit = metadata::imsm::log::Header {
+        generation: 9,
+        entries: vec![Default::default()],
+        ..metadata::imsm::log::Header::empty(logged.signature)
+    };
+    let at = logged.log_sector() * 512;
+    write(&drives[AWAY], at, &unit.encode(SECTOR));
+    assert_eq!(returns_to(&drives), Some(Slot(AWAY as u8)));
+    let area = read(&drives[AWAY], at, logged.log_bytes());
+    let newest = walk(&area, logged.signature, SECTOR).newest;
+    assert!(newest.is_none_or(|unit| unit.header.entries.is_empty()));
+}
+
+/// To come back, a drive has to be written.
+#[test]
+fn no_drive_returns_to_a_container_that_is_only_read() {
+    let drives = with_one_back(&made(false), 7);
+    let before: Vec<_> = drives.iter().map(|pages| pages.borrow().clone()).collect();
+    let container = assemble(open(&drives), NOTHING, true).unwrap();
+    assert_eq!(container.members.len(), AWAY);
+    for (pages, before) in drives.iter().zip(&before) {
+        assert!(*pages.borrow() == *before, "something was written");
+    }
+}
+
+/// The shadow of a drive that is left out says nothing of who wrote the records of the others.
+#[test]
+fn the_shadow_of_a_drive_that_is_left_out_does_not_make_the_counter_believed() {
+    let mut old = made(false);
+    old.generation = 22;
+    let drives = with_one_back(&old, 7);
+    drives[..AWAY].iter().for_each(erase_shadow);
+    assert_eq!(found(&drives).header.events_cleared, 22);
+}
+
 /// What it holds of that volume is current: filling it as a spare would take that away.
 #[test]
 fn a_drive_that_another_volume_waits_for_does_not_return_as_a_spare() {
     let mut old = made(false);
-    let spec = VolumeSpec {
-        name: VolumeName::new("fast").unwrap(),
-        level: Level::Raid0,
-        strip_sectors: 32,
-        size: SizeRequest::PerMember {
-            sectors: MIB_SECTORS,
-        },
-        born_in_sync: true,
-        allow_wide: true,
-    };
-    old.add_volume(&spec).unwrap();
+    old.add_volume(&spec("fast", Level::Raid0)).unwrap();
     let drives = put(&old, |_| bitmap(&old, 6, 7));
     let mut now = old.clone();
     now.mark_failed_in(AWAY, |at| at == 0).unwrap();
     now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     assert_eq!(returns_to(&drives), None);
     let still = Memory::open(AWAY, drives[AWAY].clone()).unwrap();
     assert_eq!(still.found().as_ref().unwrap().as_ref().unwrap().mpb, old);
@@ -167,9 +301,7 @@ fn an_outdated_copy_never_returns_by_the_bitmap() {
     let drives = put(&old, |_| bitmap(&old, 6, 7));
     let mut now = old.clone();
     now.generation = 22;
-    drives[..AWAY]
-        .iter()
-        .for_each(|pages| put_record(pages, &now));
+    put_on(&drives[..AWAY], &now);
     let at = found(&drives);
     for round in 0..3 {
         let container = started(&drives, DEGRADED);

@@ -149,3 +149,23 @@ fn a_record_that_has_not_changed_is_written_whole() {
     let (mut persister, record) = with_bitmap();
     assert_eq!(parts(&mut persister, 0, &record), NO_HEADER);
 }
+
+/// Where a drive is so small that a volume, or its log, reaches there.
+#[test]
+fn a_drive_without_room_for_a_shadow_gets_none() {
+    let (mut persister, mut record) = with_bitmap();
+    let end = persister.mpb().volumes[0].extent().end;
+    for (sectors, wanted) in [
+        (2048 + 2352, &NO_HEADER[..]),
+        (2048 + 2351, &[Part::Record]),
+    ] {
+        let drive_bytes = (end + sectors) * SECTOR_BYTES;
+        let placement = Placement::new(drive_bytes, SectorSize::Bytes512).unwrap();
+        persister.drives[0].placement = placement;
+        update(&mut record, false);
+        let found = persister.encode(MemberId(0), &record).unwrap();
+        let (last, image) = found.last().unwrap();
+        assert_eq!(*last, placement.image(image.len()).offset_bytes);
+        assert_eq!(found.len(), wanted.len());
+    }
+}

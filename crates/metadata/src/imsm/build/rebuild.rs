@@ -142,6 +142,25 @@ impl Mpb {
         }
     }
 
+    /// Records that the drive in `slot` has been filled. Where others are being filled with it, as md fills several
+    /// drives of a RAID 10 at once, they still are.
+    ///
+    /// # Errors
+    /// As [`Mpb::finish_rebuild`].
+    pub fn finish_rebuild_of(&mut self, volume: usize, slot: usize) -> Result<(), BuildError> {
+        let of = self.volume_mut(volume)?;
+        if !of.rebuild_targets().any(|target| target != slot) {
+            return self.finish_rebuild(volume);
+        }
+        if let Some(migration) = &mut of.migration
+            && let Some(entry) = migration.second_map.order.get_mut(slot)
+        {
+            entry.out_of_sync = false;
+            migration.second_map.settle();
+        }
+        Ok(())
+    }
+
     fn check_target(
         &self,
         (volume, slot): (usize, usize),

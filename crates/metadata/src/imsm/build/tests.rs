@@ -5,6 +5,7 @@ mod losing;
 mod marking;
 mod mdadm;
 mod replacing;
+mod several;
 
 use super::*;
 use crate::imsm::attributes::Attributes;
