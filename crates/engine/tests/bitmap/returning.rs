@@ -112,8 +112,11 @@ fn a_member_that_comes_back_gets_what_it_missed_and_no_more() {
         let away = count(&on_drives(&array, &record));
         assert!((2..=4).contains(&away), "{away} regions are marked");
         let disk = copy_of(&array.shared.borrow().disks[1]);
+        let before = rebuilt_bands(&array);
         let member = come_back(&mut array, disk, slot, generation).unwrap();
         array.run_until(|array| array.has_event(is_rebuilt));
+        let bands = rebuilt_bands(&array) - before;
+        assert!(bands <= 16, "{shape:?}: {bands} bands for {away} regions");
         client.verify(&mut array);
         array.wait_ms(16_000);
         let disks = &array.shared.borrow().disks;
@@ -137,6 +140,14 @@ fn a_member_that_comes_back_gets_what_it_missed_and_no_more() {
             "seed {seed}, {shape:?}: the drive lacks something"
         );
     }
+}
+
+/// Bands that jobs have planned.
+fn rebuilt_bands(array: &Array) -> u64 {
+    let shards = array.shards.iter();
+    shards
+        .map(|shard| shard.engine.stats().plans_background)
+        .sum()
 }
 
 fn is_rebuilt(event: &Event) -> bool {
