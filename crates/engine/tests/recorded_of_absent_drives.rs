@@ -1,0 +1,67 @@
+//! What is on record about drives that have left the container.
+
+mod memory;
+
+use engine::control::bad_blocks::BadRange;
+use engine::control::message::Command;
+use engine::control::record::{MemberState, Record};
+use engine::event::Event;
+use engine::layout::Level;
+use engine::shard::Options;
+use engine::units::MemberId;
+use memory::{Array, geometry, record};
+
+const LEAVES: MemberId = MemberId(1);
+
+/// What each of the drives that are left has on record.
+fn on_record(array: &Array) -> Vec<Record> {
+    let shared = array.shared.borrow();
+    let drives = [0, 2].map(|drive: usize| shared.disks[drive].record.clone());
+    drives.into_iter().flatten().collect()
+}
+
+/// Lost blocks of two drives are on record, and one of the drives has been removed.
+fn removed() -> (Array, BadRange) {
+    let shape = geometry(Level::Raid1, 3, 1 << 20, 4);
+    let mut start = record(shape, 0, None);
+    let stays = BadRange {
+        member: MemberId(0),
+        offset_bytes: shape.start_bytes,
+        length_bytes: 4096,
+    };
+    let leaves = BadRange {
+        member: LEAVES,
+        offset_bytes: shape.start_bytes + (1 << 20),
+        length_bytes: 4096,
+    };
+    start.bad_blocks.add(stays).unwrap();
+    start.bad_blocks.add(leaves).unwrap();
+    let mut array = Array::new(start, 1, 3, Options::default());
+    array.write(0, 2 << 20, &[1; 4096]).unwrap();
+    array.command(Command::Fail(LEAVES)).unwrap();
+    let recorded = Event::FailureRecorded(LEAVES);
+    array.run_until(|array| array.has_event(|event| *event == recorded));
+    array.command(Command::Remove(LEAVES)).unwrap();
+    array.wait_ms(100);
+    (array, stays)
+}
+
+#[test]
+fn a_drive_that_was_removed_is_absent_on_record() {
+    let (array, _) = removed();
+    for record in on_record(&array) {
+        assert_eq!(record.members[1].state, MemberState::Absent);
+        assert_eq!(record.volumes[0].slots[1].member, None);
+    }
+}
+
+/// They would take the room of others.
+#[test]
+fn lost_blocks_of_a_drive_that_was_removed_are_forgotten_with_the_next_change() {
+    let (mut array, stays) = removed();
+    assert!(on_record(&array)[0].bad_blocks.cover(stays));
+    array.write(0, 0, &[2; 4096]).unwrap();
+    for record in on_record(&array) {
+        assert_eq!(record.bad_blocks.ranges(), []);
+    }
+}
