@@ -3,6 +3,8 @@
 
 mod memory;
 
+#[path = "bitmap/clearing.rs"]
+mod clearing;
 #[path = "bitmap/crashes.rs"]
 mod crashes;
 #[path = "bitmap/keeping.rs"]
