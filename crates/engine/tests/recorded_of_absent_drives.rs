@@ -4,7 +4,7 @@ mod memory;
 
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Command;
-use engine::control::record::{MemberState, Record};
+use engine::control::record::{MemberState, Record, VolumeRecord};
 use engine::event::Event;
 use engine::layout::Level;
 use engine::shard::Options;
@@ -64,4 +64,17 @@ fn lost_blocks_of_a_drive_that_was_removed_are_forgotten_with_the_next_change() 
     for record in on_record(&array) {
         assert_eq!(record.bad_blocks.ranges(), []);
     }
+}
+
+/// The first serves, the second is being filled, the third is in no slot.
+#[test]
+fn a_volume_does_without_drives_that_hold_nothing_current_of_it() {
+    let mut volume = record(geometry(Level::Raid1, 3, 1 << 20, 4), 0, None).volumes[0].clone();
+    volume.slots[1].current = false;
+    volume.slots[2].member = None;
+    let without = |volume: &VolumeRecord| [0, 1, 2].map(|at| volume.does_without(MemberId(at)));
+    assert_eq!(without(&volume), [false, true, true]);
+    // What it holds nobody knows.
+    volume.not_started = true;
+    assert_eq!(without(&volume), [false; 3]);
 }
