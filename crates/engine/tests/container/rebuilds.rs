@@ -248,3 +248,18 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
         check(&mut array, 0, &content);
     }
 }
+
+#[test]
+fn a_spare_that_is_too_small_is_passed_over() {
+    let mut spares = record(geometry(Level::Raid1, 2, 64 << 10, 16), 2, None);
+    spares.members[2].size_bytes -= 4 << 20;
+    let mut array = Array::new(spares, 1, 5, Options::default());
+    let content = fill(&mut array, 0, 1);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.run_until(|array| ended(array, 0));
+    let controller = array.shards[0].engine.controller().unwrap();
+    let slots = &controller.wanted().volumes[0].slots;
+    assert_eq!(slots[1].member, Some(MemberId(3)));
+    array.shared.borrow_mut().disks[0].gone = true;
+    check(&mut array, 0, &content);
+}
