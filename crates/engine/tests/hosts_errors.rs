@@ -256,3 +256,26 @@ fn a_spare_waits_until_it_is_decided_whether_the_drive_before_it_has_failed() {
         assert_eq!(on_drive.volumes[0].slots[1].member, Some(in_slot));
     }
 }
+
+/// The volume has been quiet for long enough meanwhile.
+#[test]
+fn nothing_is_flushed_for_a_clean_mark_before_a_failure_is_on_record() {
+    for (level, members) in LEVELS {
+        let mut array = array(level, members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        refuse(&array, 0, ENODEV);
+        let flushes = |array: &Array| array.shards[0].engine.stats().member_flushes;
+        let before = flushes(&array);
+        let read = array.read(0, 0, 65536).expect("the others have it");
+        assert_eq!(read, [1; 65536]);
+        let recorded = Event::FailureRecorded(MemberId(0));
+        array.run_until(|array| {
+            array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
+            let is_recorded = array.has_event(|event| *event == recorded);
+            assert!(is_recorded || flushes(array) == before, "{level}");
+            is_recorded
+        });
+        let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
+        array.run_until(|array| array.has_event(is_clean));
+    }
+}
