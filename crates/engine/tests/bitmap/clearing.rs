@@ -102,10 +102,20 @@ fn a_bit_stays_as_long_as_a_write_in_its_region_has_not_ended() {
 /// Whoever writes there now and then need not ask each time.
 #[test]
 fn a_bit_stays_for_a_round_after_the_last_write_in_its_region() {
-    for shape in [mirror(), parity()] {
+    let zeroes = Operation::WriteZeroes {
+        keep_allocated: true,
+        only_if_fast: false,
+    };
+    for (shape, what) in [
+        (mirror(), Operation::Write),
+        (parity(), Operation::Write),
+        (mirror(), zeroes),
+    ] {
         let (mut array, record) = watched(shape, 1);
+        let buffer = array.allocate(4096);
         for _ in 0..3 {
-            array.write(0, 0, &[7; 4096]).unwrap();
+            let tag = array.submit(0, what, 0, 4096, buffer);
+            assert_eq!(array.finish(tag), Ok(()));
             array.wait_ms(ROUND_MS + 100);
             assert_eq!(cleared(&array), 0, "{shape:?}");
         }
