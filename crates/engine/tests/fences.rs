@@ -7,6 +7,7 @@ use engine::control::record::VolumeView;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::PLANS_MAX;
+use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
 use engine::units::Nanos;
@@ -172,5 +173,46 @@ fn clean_is_on_record_only_when_everything_is_flushed() {
         let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
         array.run_until(|array| array.has_event(is_clean));
         assert!(!unflushed(&array), "{level}");
+    }
+}
+
+/// Its member was lost behind the fence, so nobody flushed what the member has in its cache. Whether the failure goes on
+/// record is decided later: it does not, if the host is to blame.
+#[test]
+fn a_volume_is_not_clean_that_was_flushed_without_a_member_nobody_has_decided_about() {
+    let everything: fn(StepKind) -> bool = |_| true;
+    let enodev = Some((everything, 19, usize::MAX));
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
+    array.write(0, 0, &[1; 48 << 10]).unwrap();
+    for _ in 0..60_000 {
+        array.shards[1].turn();
+        array.shared.borrow_mut().now += 10_000;
+    }
+    until_view(&mut array, |view| !view.writes_allowed);
+    let read_all = |array: &mut Array| {
+        for row in 0..8 {
+            let buffer = array.allocate(48 << 10);
+            let offset = row * shape.row_bytes();
+            array.submit(0, Operation::Read, offset, 48 << 10, buffer);
+        }
+    };
+    let flushes = |array: &Array| array.shards[0].engine.stats().member_flushes;
+    let before = flushes(&array);
+    array.shared.borrow_mut().disks[0].refusal = enodev;
+    read_all(&mut array);
+    (0..100).for_each(|_| array.turn_alone(0));
+    assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+    assert_eq!(flushes(&array), before);
+    array.run_until(|array| flushes(array) == before + 3);
+    array.wait_ms(20);
+    array.shared.borrow_mut().disks[1].refusal = enodev;
+    read_all(&mut array);
+    array.run_until(|array| array.has_event(|event| matches!(event, Event::VolumeFailed(_))));
+    array.wait_ms(1000);
+    let shared = array.shared.borrow();
+    for drive in &shared.disks[2..] {
+        let own = &drive.record.as_ref().unwrap().volumes[0];
+        assert!(own.dirty && own.slots.iter().all(|slot| slot.current));
     }
 }
