@@ -406,3 +406,24 @@ fn a_copy_of_a_raid_0_begins_while_a_read_is_under_way() {
     assert_eq!(array.take_completion(tag), Some(Ok(())));
     check(&mut array, 0, &content);
 }
+
+/// The flush before the clean mark is made while the record with the new drive is on its way.
+#[test]
+fn a_volume_is_clean_after_the_switch_only_if_the_new_drive_was_flushed_too() {
+    let (mut array, mut one, _) = at_the_switch(1, 11);
+    overwrite(&mut array, 0, &mut one, 0x12);
+    assert!(!array.shared.borrow().disks[4].unflushed.is_empty());
+    // It is quiet for long enough.
+    array.wait_ms(5_000);
+    array.release_persists();
+    let is_clean = Event::DirtyMark {
+        volume: VolumeId(0),
+        dirty: false,
+    };
+    array.run_until(|array| array.has_event(|event| *event == is_clean));
+    assert_eq!(in_slot(&wanted(&array)), [Some(NEW); 2]);
+    let shared = array.shared.borrow();
+    for drive in [0, 2, 3, 4] {
+        assert!(shared.disks[drive].unflushed.is_empty(), "drive {drive}");
+    }
+}
