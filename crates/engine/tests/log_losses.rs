@@ -272,3 +272,26 @@ fn a_unit_stays_the_newest_when_its_write_is_lost_on_record() {
     }
     assert!(met > 2, "{met} writes were under way then");
 }
+
+/// Nobody waits for it any more.
+#[test]
+fn a_unit_that_comes_back_after_it_was_given_up_is_not_counted_again() {
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+    let mut array = Array::new(with_log(record(shape, 0, None)), 1, 3, options());
+    array.write(0, 0, &[1; 48 << 10]).unwrap();
+    array.wait_ms(100);
+    let has_log = usize::from(slots(&shape, 0).0.0);
+    let units = stats(&array).log_units;
+    let tag = ask(&mut array, 0, 9);
+    while stats(&array).log_units == units {
+        array.turn_alone(0);
+    }
+    array.hang(has_log);
+    array.wait_ms(2000);
+    assert_eq!(array.take_completion(tag), Some(Ok(())));
+    assert_eq!(array.left_behind(), 1);
+    array.unhang(has_log);
+    array.wait_ms(100);
+    assert_eq!(array.left_behind(), 0);
+    assert_eq!(array.read(0, 0, 4096).unwrap(), [9; 4096]);
+}
