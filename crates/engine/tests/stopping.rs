@@ -2,13 +2,14 @@
 
 mod memory;
 
-use engine::control::message::Command;
-use engine::control::record::{MemberState, Record, VolumeRecord};
+use engine::control::message::{Command, Message};
+use engine::control::record::{MemberState, Record, SyncKind, VolumeRecord};
 use engine::event::{Event, VolumeEnd};
 use engine::layout::Level;
+use engine::policy::ErrorClass;
 use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::{Nanos, VolumeId};
+use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, MIB, geometry, record};
 
 fn quick() -> Options {
@@ -116,5 +117,80 @@ fn a_dirty_volume_that_is_only_read_stays_dirty() {
     assert_eq!(ended(&array, 1), Some(VolumeEnd::Clean));
     for drive in 0..4 {
         assert!(on_drive(&array, drive, 0).dirty && !on_drive(&array, drive, 1).dirty);
+    }
+}
+
+/// No mark of a volume waits for it.
+#[test]
+fn a_stop_is_over_when_the_last_change_is_on_record() {
+    let stripes = record(geometry(Level::Raid0, 2, 16 << 10, 24), 1, None);
+    let mut array = Array::new(stripes, 1, 3, quick());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.shared.borrow_mut().hold_persists = true;
+    array.command(Command::Remove(MemberId(2))).unwrap();
+    array.command(Command::Stop).unwrap();
+    array.wait_ms(1000);
+    assert!(!array.has_event(|event| *event == Event::Stopped));
+    array.release_persists();
+    array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+    let shared = array.shared.borrow();
+    for disk in &shared.disks[..2] {
+        let own = disk.record.as_ref().unwrap();
+        assert_eq!(own.members[2].state, MemberState::Absent);
+    }
+}
+
+/// The volume is clean, and nothing was written.
+#[test]
+fn a_stop_waits_until_it_is_decided_whether_a_failure_goes_on_record() {
+    let mut array = Array::new(mirrors(), 1, 3, quick());
+    array.shared.borrow_mut().disks[0].gone = true;
+    array.read(0, 0, 4096).unwrap();
+    assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+    stop(&mut array);
+    let shared = array.shared.borrow();
+    for disk in &shared.disks[1..] {
+        let own = disk.record.as_ref().expect("it has one");
+        assert_eq!(own.members[0].state, MemberState::Failed);
+    }
+}
+
+#[test]
+fn a_stop_leaves_on_record_how_far_a_sync_has_come() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 256);
+    let slow = Options {
+        rate_bytes_per_s: MIB,
+        ..quick()
+    };
+    let fresh = record(shape, 0, Some(SyncKind::Initial));
+    let mut array = Array::new(fresh, 1, 3, slow);
+    let done = |array: &Array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        controller.job(VolumeId(0)).map_or(0, |job| job.done_bytes)
+    };
+    array.run_until(|array| done(array) >= 512 << 10);
+    stop(&mut array);
+    let sync = on_drive(&array, 0, 0).sync.expect("it is not complete");
+    assert!(sync.done_bytes >= 512 << 10, "{}", sync.done_bytes);
+}
+
+/// Who only looks leaves no trace.
+#[test]
+fn nothing_goes_on_record_where_no_volume_may_be_written_to() {
+    for read_only in [true, false] {
+        let mut only_read = mirrors();
+        only_read.volumes[0].read_only = read_only;
+        only_read.volumes[0].not_started = !read_only;
+        let mut array = Array::new(only_read, 1, 3, quick());
+        let failed = Message::MemberFailed {
+            member: MemberId(0),
+            class: ErrorClass::Gone,
+            errno: 6,
+        };
+        array.shared.borrow_mut().mail[0].push_back(failed);
+        array.wait_ms(1000);
+        assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+        stop(&mut array);
+        assert!(array.shared.borrow().persists.is_empty(), "{read_only}");
     }
 }
