@@ -427,3 +427,39 @@ fn a_volume_is_clean_after_the_switch_only_if_the_new_drive_was_flushed_too() {
         assert!(shared.disks[drive].unflushed.is_empty(), "drive {drive}");
     }
 }
+
+/// With and without a plan. They would miss the new drive.
+#[test]
+fn a_copy_of_a_raid_0_waits_for_writes_that_are_under_way() {
+    for length in [4096, 96 << 10] {
+        let shape = geometry(Level::Raid0, 3, 16 << 10, 16);
+        let mut array = Array::new(record(shape, 1, None), 1, 5, by_hand());
+        let mut content = fill(&mut array, 0, 4);
+        content[16 << 10..][..length].fill(0x5A);
+        array.shared.borrow_mut().latency_ns = 300_000_000;
+        let buffer = array.allocate(length as u64);
+        array.fill(buffer, &vec![0x5A; length]);
+        let tag = array.submit(0, Operation::Write, 16 << 10, length as u32, buffer);
+        array.turn_alone(0);
+        array.shared.borrow_mut().latency_ns = 50_000;
+        let order = Command::Replace {
+            volume: VolumeId(0),
+            slot: Slot(1),
+            to: MemberId(3),
+        };
+        array.command(order).unwrap();
+        let is_under_way = |array: &Array| array.shared.borrow().flights.contains_key(&tag);
+        let has_begun =
+            |array: &Array| array.has_event(|event| matches!(event, Event::JobStarted { .. }));
+        let mut turns = 0;
+        while is_under_way(&array) {
+            array.turn();
+            turns += 1;
+            assert!(!is_under_way(&array) || !has_begun(&array), "{length}");
+        }
+        assert!(turns > 1000, "{turns}");
+        array.run_until(|array| replaced(array) == [(0, true)]);
+        array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
+        check(&mut array, 0, &content);
+    }
+}
