@@ -1,14 +1,16 @@
-//! What is on record about drives that have left the container.
+//! What is on record about drives that have failed or left the container.
 
 mod memory;
 
 use engine::control::bad_blocks::BadRange;
-use engine::control::message::Command;
+use engine::control::message::{Command, Message};
 use engine::control::record::{MemberState, Record, VolumeRecord};
 use engine::event::Event;
 use engine::layout::Level;
+use engine::policy::ErrorClass;
+use engine::request::Operation;
 use engine::shard::Options;
-use engine::units::MemberId;
+use engine::units::{MemberId, ShardId};
 use memory::{Array, geometry, record};
 
 const LEAVES: MemberId = MemberId(1);
@@ -77,4 +79,41 @@ fn a_volume_does_without_drives_that_hold_nothing_current_of_it() {
     // What it holds nobody knows.
     volume.not_started = true;
     assert_eq!(without(&volume), [false; 3]);
+}
+
+/// Another shard has written over the block, and the drive has failed when the controller hears of that. It may come
+/// back without what was written, if its failure is not on record.
+#[test]
+fn a_lost_block_of_a_drive_that_has_failed_stays_on_record() {
+    let shape = geometry(Level::Raid1, 3, 1 << 20, 4);
+    let of_second = |row: &u64| shape.owner(*row, 2) == ShardId(1);
+    let row = (0..shape.rows()).find(of_second).unwrap();
+    let lost = BadRange {
+        member: MemberId(0),
+        offset_bytes: shape.member_offset_bytes(row, 0),
+        length_bytes: 4096,
+    };
+    let mut start = record(shape, 0, None);
+    start.bad_blocks.add(lost).unwrap();
+    let mut array = Array::new(start, 2, 3, Options::default());
+    array.write(1, ((row + 1) % 4) << 20, &[1; 4096]).unwrap();
+    let buffer = array.allocate(4096);
+    let tag = array.submit(1, Operation::Write, row << 20, 4096, buffer);
+    let is_change = |message: &Message| matches!(message, Message::BadBlocks { .. });
+    while !array.shared.borrow().mail[0].iter().any(is_change) {
+        array.turn_alone(1);
+    }
+    let failed = Message::MemberFailed {
+        member: MemberId(0),
+        class: ErrorClass::Gone,
+        errno: 0,
+    };
+    array.shared.borrow_mut().mail[0].push_front(failed);
+    assert_eq!(array.finish(tag), Ok(()));
+    array.wait_ms(100);
+    let shared = array.shared.borrow();
+    for drive in 1..3 {
+        let own = shared.disks[drive].record.as_ref().unwrap();
+        assert!(own.bad_blocks.cover(lost));
+    }
 }
