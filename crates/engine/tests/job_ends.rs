@@ -252,3 +252,74 @@ fn a_drive_whose_filling_was_given_up_is_out_of_its_slot_and_failed_on_record() 
         assert_eq!(own.members[4].state, MemberState::Failed);
     }
 }
+
+/// Another shard has seen the new drive fail, and the message that says so takes its time. What the drive has been given
+/// may be lost with its cache, and it may come back after a crash.
+#[test]
+fn no_checkpoint_is_recorded_whose_flush_the_new_drive_has_missed() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 256);
+    let slow = Options {
+        rate_bytes_per_s: 512 << 10,
+        clean_after: Nanos(600 * Nanos::SECOND.0),
+        ..options()
+    };
+    let mut array = Array::new(record(shape, 1, None), 2, 5, slow);
+    array.write(1, 0, &[7; 4096]).unwrap();
+    array.command(Command::Fail(MemberId(0))).unwrap();
+    array.run_until(|array| {
+        array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
+        let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
+        job.is_some_and(|job| job.done_bytes >= 512 << 10)
+    });
+    let pause = Command::Pause {
+        volume: VOLUME,
+        paused: true,
+    };
+    array.command(pause).unwrap();
+    array.shared.borrow_mut().disks[4].gone = true;
+    let of_second = |row: &u64| shape.owner(*row, 2) == ShardId(1);
+    let row = (0..32).find(of_second).unwrap();
+    let buffer = array.allocate(4096);
+    let offset = row * shape.row_bytes();
+    array.submit(1, Operation::Write, offset, 4096, buffer);
+    let says_so = |message: &Message| matches!(message, Message::MemberFailed { .. });
+    while !array.shared.borrow().mail[0].iter().any(says_so) {
+        array.turn_alone(1);
+    }
+    let flushes = |array: &Array| array.shards[0].engine.stats().plan_steps;
+    let before = flushes(&array);
+    for _ in 0..400 {
+        array.shared.borrow_mut().now += 20 * Nanos::MILLISECOND.0;
+        array.turn_without_mail(0);
+    }
+    assert!(flushes(&array) > before, "no checkpoint was due");
+    let shared = array.shared.borrow();
+    for (_, record) in &shared.persists {
+        let done_bytes = record.volumes[0].sync.map_or(0, |sync| sync.done_bytes);
+        assert_eq!(done_bytes, 0);
+    }
+}
+
+/// It was degraded when it crashed: mirrors may differ elsewhere, too.
+#[test]
+fn after_the_rebuild_what_a_crash_has_put_in_doubt_is_resynced() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    let mut crashed = record(shape, 1, None);
+    crashed.members[1].state = MemberState::Absent;
+    let volume = &mut crashed.volumes[0];
+    (volume.slots[1].member, volume.slots[1].current) = (None, false);
+    (volume.dirty, volume.then_resync) = (true, true);
+    let mut array = Array::new(crashed, 1, 7, options());
+    for (drive, disk) in (0u8..).zip(&mut array.shared.borrow_mut().disks) {
+        disk.bytes.fill(0xA0 + drive);
+    }
+    array.run_until(|array| has_ended(array, JobName::Rebuild));
+    array.run_until(|array| has_ended(array, JobName::Resync));
+    array.wait_ms(100);
+    let extent = shape.start_bytes as usize..(shape.start_bytes + shape.component_bytes) as usize;
+    let shared = array.shared.borrow();
+    let of = |drive: usize| &shared.disks[drive].bytes[extent.clone()];
+    assert!(of(2) == of(3) && of(0) == of(4));
+    let own = &shared.disks[2].record.as_ref().unwrap().volumes[0];
+    assert!(own.sync.is_none() && !own.then_resync);
+}
