@@ -261,3 +261,34 @@ fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
         client.verify(&mut array);
     }
 }
+
+/// It came back while its successor was being filled. When that is lost, bits have been cleared of what it lacks.
+#[test]
+fn a_drive_that_came_back_beside_its_successor_is_filled_whole_later() {
+    let shape = geometry(Level::Raid1, 2, 1 << 20, 8);
+    let mut array = started(&marked(shape, 1), 1, 11);
+    let mut client = Client::new(shape.size_bytes, 77);
+    fill(&mut array, &mut client);
+    array.wait_ms(16_000);
+    array.command(Command::Rate(1 << 20)).unwrap();
+    lose(&mut array, MemberId(1));
+    let (generation, _) = generations(&array, MemberId(1));
+    let disk = copy_of(&array.shared.borrow().disks[1]);
+    let old = come_back(&mut array, disk, Slot(1), generation).unwrap();
+    array.command(Command::Rate(0)).unwrap();
+    array.run_until(|array| array.has_event(is_rebuilt));
+    write_at(&mut array, &mut client, 3 << 20);
+    array.wait_ms(16_000);
+    assert!(array.shared.borrow().marks.unwrap().cleared > 0);
+    lose(&mut array, MemberId(2));
+    array.run_until(|array| array.has_event(is_rebuilt));
+    let slots = &wanted(&array).volumes[0].slots;
+    assert_eq!(slots[1].member, Some(old));
+    array.shared.borrow_mut().disks[0].gone = true;
+    client.verify(&mut array);
+}
+
+fn wanted(array: &Array) -> engine::control::record::Record {
+    let controller = array.shards[0].engine.controller().unwrap();
+    controller.wanted().clone()
+}
