@@ -186,10 +186,16 @@ fn is_not_marked_clean_after(later_ms: u64) {
 #[test]
 fn parity_is_not_given_up_where_no_drive_can_be_read() {
     const EIO: i32 = 5;
-    for shards in [1, 3] {
+    // Whether or not it could be recorded.
+    for (shards, taken) in [
+        (1, BAD_BLOCK_ENTRIES_MAX),
+        (3, BAD_BLOCK_ENTRIES_MAX),
+        (1, 0),
+        (3, 0),
+    ] {
         let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
         let mut first = record(shape, 0, None);
-        first.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        first.bad_blocks = BadBlocks::new(taken as usize);
         let mut array = Array::new(first, shards, 5, Options::default());
         array.write(0, 0, &[1; 96 << 10]).expect("a write");
         let refusal = Some((
