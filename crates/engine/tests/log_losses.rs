@@ -165,6 +165,11 @@ fn a_write_that_comes_to_its_log_when_too_much_is_lost_on_record_writes_nothing(
         let written = *data.iter().find(|&&slot| slot != lost).unwrap();
         let data_index = data.iter().position(|&slot| slot == written).unwrap() as u64;
         array.command(Command::Fail(MemberId(lost.0))).unwrap();
+        // The write may know of this loss as one that is not on record yet, or of none.
+        let first = Event::FailureRecorded(MemberId(lost.0));
+        if seed % 2 == 0 {
+            array.run_until(|array| array.has_event(|event| *event == first));
+        }
         // What the parity's drive has is read, and then it is lost, before the data are read.
         array.shared.borrow_mut().latency_ns = 4 * Nanos::SECOND.0;
         let (reads, units) = {
