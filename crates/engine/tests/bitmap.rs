@@ -3,8 +3,12 @@
 
 mod memory;
 
+#[path = "bitmap/clearing.rs"]
+mod clearing;
 #[path = "bitmap/crashes.rs"]
 mod crashes;
+#[path = "bitmap/keeping.rs"]
+mod keeping;
 #[path = "bitmap/returning.rs"]
 mod returning;
 
@@ -107,5 +111,7 @@ fn many_requests_wait_for_one_update() {
         "{} writes of the bitmap",
         watch.writes
     );
+    let counted = array.shards[0].engine.stats().bitmap_writes;
+    assert_eq!(4 * counted, watch.writes as u64, "one for each drive");
     assert!(count(&on_drives(&array, &record)) > 100);
 }

@@ -229,3 +229,90 @@ fn what_waits_for_memory_reads_nothing_from_the_next_drive() {
         }
     }
 }
+
+/// A parity that could be wrong after a crash is logged, on the new drive as on any other.
+#[test]
+fn a_write_to_a_row_that_the_next_drive_has_already_is_logged_on_it() {
+    let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
+    let mut array = logged(shape);
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.command(Command::Rate(2 * MIB)).unwrap();
+    let filled = shape.parity_slot(0).unwrap();
+    array.command(Command::Fail(MemberId(filled.0))).unwrap();
+    array.run_until(|array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        let job = controller.job(VolumeId(0));
+        job.is_some_and(|job| job.done_bytes >= 128 << 10)
+    });
+    let units = array.shards[0].engine.stats().log_units;
+    array.write(0, 0, &[2; 4096]).unwrap();
+    assert_eq!(array.shards[0].engine.stats().log_units, units + 1);
+    assert!(!array.shared.borrow().last_logged(filled).is_empty());
+    array.command(Command::Rate(0)).unwrap();
+    array.wait_for_job();
+    assert_eq!(array.scrub(false), 0);
+}
+
+/// What it logged when it served there before would be replayed after a crash.
+#[test]
+fn a_drive_is_not_filled_before_its_log_is_empty() {
+    let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
+    let mut array = logged(shape);
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.wait_ms(100);
+    let stats = |array: &Array| *array.shards[0].engine.stats();
+    let before = stats(&array);
+    array.shared.borrow_mut().latency_ns = 4 * Nanos::SECOND.0;
+    array.shared.borrow_mut().random = memory::Random(3);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.run_until(|array| stats(array).log_units > before.log_units);
+    array.shared.borrow_mut().latency_ns = 50_000;
+    for _ in 0..500 {
+        array.turn();
+    }
+    let now = stats(&array);
+    assert_eq!(now.log_units, before.log_units + 1);
+    assert_eq!(now.plans_background, before.plans_background);
+    array.run_until(|array| {
+        array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
+        array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. }))
+    });
+}
+
+/// A write is under way that the drive before has logged. The next unit, an empty one, has to wait for its end.
+#[test]
+fn a_drive_is_not_filled_while_a_write_is_under_way_that_was_logged_in_its_slot() {
+    let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
+    let mut array = logged(shape);
+    array.write(0, 0, &[1; 4096]).unwrap();
+    array.wait_ms(100);
+    let stats = |array: &Array| *array.shards[0].engine.stats();
+    let before = stats(&array);
+    let buffer = array.allocate(4096);
+    array.fill(buffer, &[2; 4096]);
+    let row = shape.row_bytes();
+    let tag = array.submit(0, Operation::Write, row, 4096, buffer);
+    array.run_until(|array| stats(array).log_units > before.log_units);
+    array.shared.borrow_mut().latency_ns = 200 * Nanos::MILLISECOND.0;
+    array.run_until(|array| stats(array).member_writes > before.member_writes);
+    array.shared.borrow_mut().latency_ns = 50_000;
+    let lost = MemberId(shape.parity_slot(1).unwrap().0);
+    array.command(Command::Fail(lost)).unwrap();
+    array.run_until(|array| {
+        let controller = array.shards[0].engine.controller().unwrap();
+        let slots = &controller.wanted().volumes[0].slots;
+        slots[usize::from(lost.0)].member == Some(MemberId(4))
+    });
+    for _ in 0..500 {
+        array.turn();
+    }
+    assert!(array.shared.borrow().flights.contains_key(&tag));
+    assert_eq!(stats(&array).plans_background, before.plans_background);
+    array.run_until(|array| {
+        array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
+        array.has_event(|event| matches!(event, Event::JobEnded { complete: true, .. }))
+    });
+    assert_eq!(array.finish(tag), Ok(()));
+    assert_eq!(array.read(0, row, 4096).unwrap(), [2; 4096]);
+    assert_eq!(array.scrub(false), 0);
+}

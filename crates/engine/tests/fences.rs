@@ -7,10 +7,11 @@ use engine::control::record::VolumeView;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::PLANS_MAX;
+use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
 use engine::shard::Options;
-use engine::units::Nanos;
-use memory::{Array, geometry, record};
+use engine::units::{Nanos, ShardId};
+use memory::{Array, Disk, geometry, record};
 
 fn quick() -> Options {
     Options {
@@ -173,4 +174,76 @@ fn clean_is_on_record_only_when_everything_is_flushed() {
         array.run_until(|array| array.has_event(is_clean));
         assert!(!unflushed(&array), "{level}");
     }
+}
+
+/// Its member was lost behind the fence, so nobody flushed what the member has in its cache. Whether the failure goes on
+/// record is decided later: it does not, if the host is to blame.
+#[test]
+fn a_volume_is_not_clean_that_was_flushed_without_a_member_nobody_has_decided_about() {
+    let everything: fn(StepKind) -> bool = |_| true;
+    let enodev = Some((everything, 19, usize::MAX));
+    let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
+    array.write(0, 0, &[1; 48 << 10]).unwrap();
+    for _ in 0..60_000 {
+        array.shards[1].turn();
+        array.shared.borrow_mut().now += 10_000;
+    }
+    until_view(&mut array, |view| !view.writes_allowed);
+    let read_all = |array: &mut Array| {
+        for row in 0..8 {
+            let buffer = array.allocate(48 << 10);
+            let offset = row * shape.row_bytes();
+            array.submit(0, Operation::Read, offset, 48 << 10, buffer);
+        }
+    };
+    let flushes = |array: &Array| array.shards[0].engine.stats().member_flushes;
+    let before = flushes(&array);
+    array.shared.borrow_mut().disks[0].refusal = enodev;
+    read_all(&mut array);
+    (0..100).for_each(|_| array.turn_alone(0));
+    assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+    assert_eq!(flushes(&array), before);
+    array.run_until(|array| flushes(array) == before + 3);
+    array.wait_ms(20);
+    array.shared.borrow_mut().disks[1].refusal = enodev;
+    read_all(&mut array);
+    array.run_until(|array| array.has_event(|event| matches!(event, Event::VolumeFailed(_))));
+    array.wait_ms(1000);
+    let shared = array.shared.borrow();
+    for drive in &shared.disks[2..] {
+        let own = &drive.record.as_ref().unwrap().volumes[0];
+        assert!(own.dirty && own.slots.iter().all(|slot| slot.current));
+    }
+}
+
+/// A shard that has not heard of the fence begins a write, and hears of the fence then.
+#[test]
+fn a_volume_is_not_clean_while_a_write_from_before_the_fence_is_under_way() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
+    array.write(0, 0, &[1; 4096]).unwrap();
+    for _ in 0..60_000 {
+        array.shards[1].turn();
+        array.shared.borrow_mut().now += 10_000;
+    }
+    until_view(&mut array, |view| !view.writes_allowed);
+    let of_second = |row: &u64| shape.owner(*row, 2) == ShardId(1);
+    let row = (0..shape.rows()).find(of_second).unwrap();
+    array.shared.borrow_mut().latency_ns = 200 * Nanos::MILLISECOND.0;
+    let buffer = array.allocate(4096);
+    let offset = row * shape.row_bytes();
+    let tag = array.submit(1, Operation::Write, offset, 4096, buffer);
+    (0..3).for_each(|_| array.turn_without_mail(1));
+    array.shared.borrow_mut().latency_ns = 50_000;
+    let mut turns = 0;
+    while array.shared.borrow().flights.contains_key(&tag) {
+        array.turn();
+        turns += 1;
+        let shared = array.shared.borrow();
+        let says_clean = |disk: &&Disk| !disk.record.as_ref().unwrap().volumes[0].dirty;
+        let is_over = !shared.flights.contains_key(&tag);
+        assert!(is_over || shared.disks.iter().find(says_clean).is_none());
+    }
+    assert!(turns > 1000, "{turns}");
 }

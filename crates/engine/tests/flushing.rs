@@ -216,21 +216,25 @@ fn copy(array: &mut Array, shape: Geometry) {
     });
 }
 
-/// Nor may the drive that is copied to take the slot without what was flushed before.
+/// Nor may the drive that is copied to take the slot without what was flushed before, also where no other has a cache.
 #[test]
 fn a_flush_reaches_a_drive_that_is_being_copied_to() {
     for (level, members) in LEVELS {
-        let shape = shape(level, members);
-        let mut array = Array::new(record(shape, 1, None), 1, 3, Options::default());
-        array.write(0, 0, &[1; 32 << 10]).unwrap();
-        let new = usize::from(members);
-        copy(&mut array, shape);
-        array.shared.borrow_mut().hold_persists = true;
-        array.write(0, 0, &[2; 32 << 10]).unwrap();
-        let unflushed = |array: &Array| !array.shared.borrow().disks[new].unflushed.is_empty();
-        assert!(unflushed(&array), "{level}: it gets every write");
-        assert_eq!(flush(&mut array, 0, 0), Ok(()));
-        assert!(!unflushed(&array), "{level}");
+        for others in [true, false] {
+            let shape = shape(level, members);
+            let new = usize::from(members);
+            let mut record = with_caches(record(shape, 1, None), others);
+            record.members[new].volatile_cache = true;
+            let mut array = Array::new(record, 1, 3, Options::default());
+            array.write(0, 0, &[1; 32 << 10]).unwrap();
+            copy(&mut array, shape);
+            array.shared.borrow_mut().hold_persists = true;
+            array.write(0, 0, &[2; 32 << 10]).unwrap();
+            let unflushed = |array: &Array| !array.shared.borrow().disks[new].unflushed.is_empty();
+            assert!(unflushed(&array), "{level}: it gets every write");
+            assert_eq!(flush(&mut array, 0, 0), Ok(()));
+            assert!(!unflushed(&array), "{level}, others have caches: {others}");
+        }
     }
 }
 

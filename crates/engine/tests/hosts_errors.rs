@@ -209,6 +209,13 @@ fn what_an_operator_asks_for_is_on_record_at_once() {
 /// The flush before the clean mark is under way when a member is lost beyond redundancy.
 #[test]
 fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
+    // Before and after it is decided what goes on record.
+    for later_ms in [100, 500] {
+        is_not_marked_clean_after(later_ms);
+    }
+}
+
+fn is_not_marked_clean_after(later_ms: u64) {
     let mut array = array(Level::Raid5, 4, 1, 5);
     array
         .command(Command::Fail(MemberId(0)))
@@ -221,7 +228,7 @@ fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
         let buffer = array.allocate(4096);
         array.submit(0, Operation::Read, at, 4096, buffer);
     }
-    array.wait_ms(100);
+    array.wait_ms(later_ms);
     assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
     array.shared.borrow_mut().disks[2].hung = false;
     array.wait_ms(1000);
@@ -234,10 +241,16 @@ fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
 #[test]
 fn parity_is_not_given_up_where_no_drive_can_be_read() {
     const EIO: i32 = 5;
-    for shards in [1, 3] {
+    // Whether or not it could be recorded.
+    for (shards, taken) in [
+        (1, BAD_BLOCK_ENTRIES_MAX),
+        (3, BAD_BLOCK_ENTRIES_MAX),
+        (1, 0),
+        (3, 0),
+    ] {
         let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
         let mut first = record(shape, 0, None);
-        first.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
+        first.bad_blocks = BadBlocks::new(taken as usize);
         let mut array = Array::new(first, shards, 5, Options::default());
         array.write(0, 0, &[1; 96 << 10]).expect("a write");
         let refusal = Some((
@@ -310,4 +323,76 @@ fn a_spare_waits_until_it_is_decided_whether_the_drive_before_it_has_failed() {
         let on_drive = shared.disks[2].record.as_ref().expect("it has one");
         assert_eq!(on_drive.volumes[0].slots[1].member, Some(in_slot));
     }
+}
+
+/// The volume has been quiet for long enough meanwhile.
+#[test]
+fn nothing_is_flushed_for_a_clean_mark_before_a_failure_is_on_record() {
+    for (level, members) in LEVELS {
+        let mut array = array(level, members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        refuse(&array, 0, ENODEV);
+        let flushes = |array: &Array| array.shards[0].engine.stats().member_flushes;
+        let before = flushes(&array);
+        let read = array.read(0, 0, 65536).expect("the others have it");
+        assert_eq!(read, [1; 65536]);
+        let recorded = Event::FailureRecorded(MemberId(0));
+        array.run_until(|array| {
+            array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
+            let is_recorded = array.has_event(|event| *event == recorded);
+            assert!(is_recorded || flushes(array) == before, "{level}");
+            is_recorded
+        });
+        let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
+        array.run_until(|array| array.has_event(is_clean));
+    }
+}
+
+/// It would say nothing of the failure, and be newer than what the member has.
+#[test]
+fn no_record_is_written_before_it_is_decided_what_of_a_failure_goes_on_it() {
+    for (level, members) in LEVELS {
+        let mut array = array(level, members, 1, 5);
+        array.write(0, 0, &[1; 65536]).expect("a write");
+        let is_clean = |event: &Event| matches!(event, Event::DirtyMark { dirty: false, .. });
+        array.run_until(|array| array.has_event(is_clean));
+        refuse(&array, 0, ENODEV);
+        array.read(0, 0, 65536).expect("the others have it");
+        assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
+        let count = |array: &Array| array.shared.borrow().persists.len();
+        let before = count(&array);
+        // It needs the dirty mark.
+        let buffer = array.allocate(4096);
+        let tag = array.submit(0, Operation::Write, 0, 4096, buffer);
+        array.wait_ms(200);
+        assert_eq!(count(&array), before, "{level}");
+        assert_eq!(array.take_completion(tag), None);
+        assert_eq!(array.finish(tag), Ok(()));
+        for (_, record) in &array.shared.borrow().persists[before..] {
+            assert_eq!(record.members[0].state, MemberState::Failed, "{level}");
+        }
+    }
+}
+
+/// What the host did to the volume stays the reason why it is lost.
+#[test]
+fn a_drive_that_fails_in_a_lost_volume_puts_none_of_the_others_on_record() {
+    let mut array = array(Level::Raid5, 4, 1, 5);
+    array.write(0, 0, &[1; 65536]).expect("a write");
+    refuse(&array, 0, ENODEV);
+    refuse(&array, 1, ENODEV);
+    assert!(array.read(0, 0, 65536).is_err());
+    refuse(&array, 2, EROFS);
+    for at in 0..4 {
+        let buffer = array.allocate(65536);
+        array.submit(0, Operation::Read, at << 16, 65536, buffer);
+    }
+    array.wait_ms(100);
+    let third = |event: &Event| matches!(event, Event::MemberFailed { member, .. } if *member == MemberId(2));
+    assert!(array.has_event(third));
+    array.wait_ms(1000);
+    assert_eq!(on_record(&array), []);
+    let shared = array.shared.borrow();
+    let is_lost = |event: &&Event| **event == Event::VolumeFailed(VolumeId(0));
+    assert_eq!(shared.events.iter().filter(is_lost).count(), 1);
 }

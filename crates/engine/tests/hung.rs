@@ -419,3 +419,25 @@ fn scratch_memory_that_a_hung_member_may_write_to_is_not_used_for_anything_else(
         check(&mut array, &content);
     }
 }
+
+/// The first drive that it is read from reads to where the result goes.
+#[test]
+fn memory_of_a_read_that_is_reconstructed_is_kept_for_a_drive_that_hangs() {
+    let shape = geometry(Level::Raid5, 4, 64 << 10, 12);
+    let (mut array, _) = filled(shape, 0, 1, 3);
+    let asked = shape.data_slots(0, 1).iter().next().unwrap();
+    let from = shape.member_offset_bytes(0, 0);
+    array.shared.borrow_mut().disks[usize::from(asked.0)]
+        .bad
+        .push((from, from + 512));
+    let first = (0..4).find(|&slot| slot != usize::from(asked.0)).unwrap();
+    array.hang(first);
+    let buffer = array.allocate(4096);
+    let tag = array.submit(0, Operation::Read, 64 << 10, 4096, buffer);
+    array.wait_ms(PATIENCE_MS);
+    // Two of its row cannot be read.
+    assert!(array.finish(tag).is_err());
+    assert!(array.left_behind() > 0);
+    come_back(&mut array, first);
+    assert!(array.shared.borrow().late > 0, "it did not do it late");
+}

@@ -383,3 +383,17 @@ fn a_volume_that_has_failed_writes_nothing_to_the_drives_that_are_left() {
         }
     }
 }
+
+/// The first chunk has been written: whoever asked can tell from the answer where that ends.
+#[test]
+fn a_write_that_is_lost_in_part_names_the_first_byte_that_is() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
+    array.write(0, 0, &[1; 64 << 10]).unwrap();
+    for drive in 2..4 {
+        array.shared.borrow_mut().disks[drive].writes_fail = true;
+    }
+    let offset_bytes = u64::from(shape.chunk_bytes);
+    let lost = Err(Failure::Unrecoverable { offset_bytes });
+    assert_eq!(array.write(0, 0, &[2; 32 << 10]), lost);
+}

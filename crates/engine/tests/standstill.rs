@@ -169,3 +169,20 @@ fn a_clock_that_goes_back_fails_no_member_and_stops_no_deadline() {
         finish(&mut array, tags);
     }
 }
+
+/// Nor was a drive slow that was to get the record.
+#[test]
+fn a_process_that_stood_still_while_a_record_was_written_fails_no_member() {
+    for record in records() {
+        let mut array = Array::new(record, 2, 3, options());
+        array.shared.borrow_mut().hold_persists = true;
+        let buffer = array.allocate(4096);
+        let tag = array.submit(1, Operation::Write, 0, 4096, buffer);
+        array.run_until(|array| !array.shared.borrow().persists.is_empty());
+        array.shared.borrow_mut().now += PAUSE;
+        array.wait_ms(SWEEP_MS);
+        assert!(!has_failed(&array), "it has had little of its time");
+        array.release_persists();
+        assert_eq!(array.finish(tag), Ok(()));
+    }
+}

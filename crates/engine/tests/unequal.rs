@@ -354,3 +354,37 @@ fn what_a_resync_copies_is_durable_at_once() {
         assert!(copies.iter().all(|slot| held(slot) == 0xA0), "{shape:?}");
     }
 }
+
+/// The second waits for the lock of the first, and finds the copies equal.
+#[test]
+fn of_two_reads_of_a_place_one_makes_its_copies_equal() {
+    for shape in shapes() {
+        let mut array = unequal(crashed(shape, 0), 1, 5);
+        array.wait_ms(100);
+        let place = in_doubt(&array, 0);
+        let before = written(&array);
+        let reads = [(); 2].map(|()| submit_read(&mut array, place, 4096).0);
+        for tag in reads {
+            assert_eq!(array.finish(tag), Ok(()));
+        }
+        let copies = u64::from(shape.members / shape.data_members());
+        assert_eq!(written(&array) - before, copies - 1, "{shape:?}");
+        assert_eq!(made_equal(&array), 1, "{shape:?}");
+    }
+}
+
+/// There is nothing to make equal, and the read need not wait for a lock.
+#[test]
+fn a_mirror_with_one_drive_left_is_read_as_it_is() {
+    for shape in [shapes()[0], shapes()[2]] {
+        let mut array = unequal(crashed(shape, 0), 1, 5);
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        let recorded = Event::FailureRecorded(MemberId(1));
+        array.run_until(|array| array.has_event(|event| *event == recorded));
+        let place = in_doubt(&array, 0) / shape.row_bytes() * shape.row_bytes();
+        let plans = |array: &Array| array.shards[0].engine.stats().plans_reconstruct;
+        let before = plans(&array);
+        assert_eq!(array.read(0, place, 4096).unwrap(), [0xA0; 4096]);
+        assert_eq!(plans(&array), before, "{shape:?}");
+    }
+}

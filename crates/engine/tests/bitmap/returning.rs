@@ -112,8 +112,11 @@ fn a_member_that_comes_back_gets_what_it_missed_and_no_more() {
         let away = count(&on_drives(&array, &record));
         assert!((2..=4).contains(&away), "{away} regions are marked");
         let disk = copy_of(&array.shared.borrow().disks[1]);
+        let before = rebuilt_bands(&array);
         let member = come_back(&mut array, disk, slot, generation).unwrap();
         array.run_until(|array| array.has_event(is_rebuilt));
+        let bands = rebuilt_bands(&array) - before;
+        assert!(bands <= 16, "{shape:?}: {bands} bands for {away} regions");
         client.verify(&mut array);
         array.wait_ms(16_000);
         let disks = &array.shared.borrow().disks;
@@ -137,6 +140,14 @@ fn a_member_that_comes_back_gets_what_it_missed_and_no_more() {
             "seed {seed}, {shape:?}: the drive lacks something"
         );
     }
+}
+
+/// Bands that jobs have planned.
+fn rebuilt_bands(array: &Array) -> u64 {
+    let shards = array.shards.iter();
+    shards
+        .map(|shard| shard.engine.stats().plans_background)
+        .sum()
 }
 
 fn is_rebuilt(event: &Event) -> bool {
@@ -249,4 +260,35 @@ fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
         assert_eq!(refused, Err(Refused::Outdated), "{shape:?}");
         client.verify(&mut array);
     }
+}
+
+/// It came back while its successor was being filled. When that is lost, bits have been cleared of what it lacks.
+#[test]
+fn a_drive_that_came_back_beside_its_successor_is_filled_whole_later() {
+    let shape = geometry(Level::Raid1, 2, 1 << 20, 8);
+    let mut array = started(&marked(shape, 1), 1, 11);
+    let mut client = Client::new(shape.size_bytes, 77);
+    fill(&mut array, &mut client);
+    array.wait_ms(16_000);
+    array.command(Command::Rate(1 << 20)).unwrap();
+    lose(&mut array, MemberId(1));
+    let (generation, _) = generations(&array, MemberId(1));
+    let disk = copy_of(&array.shared.borrow().disks[1]);
+    let old = come_back(&mut array, disk, Slot(1), generation).unwrap();
+    array.command(Command::Rate(0)).unwrap();
+    array.run_until(|array| array.has_event(is_rebuilt));
+    write_at(&mut array, &mut client, 3 << 20);
+    array.wait_ms(16_000);
+    assert!(array.shared.borrow().marks.unwrap().cleared > 0);
+    lose(&mut array, MemberId(2));
+    array.run_until(|array| array.has_event(is_rebuilt));
+    let slots = &wanted(&array).volumes[0].slots;
+    assert_eq!(slots[1].member, Some(old));
+    array.shared.borrow_mut().disks[0].gone = true;
+    client.verify(&mut array);
+}
+
+fn wanted(array: &Array) -> engine::control::record::Record {
+    let controller = array.shards[0].engine.controller().unwrap();
+    controller.wanted().clone()
 }

@@ -239,7 +239,12 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
             )
         };
         array.run_until(|array| array.has_event(given_up));
-        array.run_until(|array| checkpoint(array) == 0);
+        for drive in [0, 2, 3] {
+            let shared = array.shared.borrow();
+            let own = &shared.disks[drive].record.as_ref().unwrap().volumes[0];
+            let filled = own.sync.map_or(0, |sync| sync.done_bytes);
+            assert_eq!(filled, 0, "{shards} shards, drive {drive}: after its end");
+        }
         content[offset as usize..][..new.len()].copy_from_slice(&new);
         array.shared.borrow_mut().disks[0].bad.clear();
         array.command(Command::Rebuild(VolumeId(0))).unwrap();
@@ -247,4 +252,19 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
         array.shared.borrow_mut().disks[3].gone = true;
         check(&mut array, 0, &content);
     }
+}
+
+#[test]
+fn a_spare_that_is_too_small_is_passed_over() {
+    let mut spares = record(geometry(Level::Raid1, 2, 64 << 10, 16), 2, None);
+    spares.members[2].size_bytes -= 4 << 20;
+    let mut array = Array::new(spares, 1, 5, Options::default());
+    let content = fill(&mut array, 0, 1);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.run_until(|array| ended(array, 0));
+    let controller = array.shards[0].engine.controller().unwrap();
+    let slots = &controller.wanted().volumes[0].slots;
+    assert_eq!(slots[1].member, Some(MemberId(3)));
+    array.shared.borrow_mut().disks[0].gone = true;
+    check(&mut array, 0, &content);
 }

@@ -363,3 +363,103 @@ fn the_only_copy_is_never_given_up_for_one_that_is_not_on_record() {
     assert_eq!(wanted(&array).members[1].state, MemberState::Active);
     check(&mut array, 0, &content);
 }
+
+/// A record that names the new drive may be on some members already.
+#[test]
+fn a_replacement_cannot_be_called_off_at_the_switch() {
+    let (mut array, one, two) = at_the_switch(1, 4);
+    for volume in [0, 1] {
+        let order = Command::CancelJob(VolumeId(volume));
+        assert_eq!(array.command(order), Err(Refused::NoSuch));
+    }
+    array.release_persists();
+    array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
+    array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
+    check(&mut array, 0, &one);
+    check(&mut array, 1, &two);
+}
+
+/// Writes of a level without redundancy take no lock before there is a job, so the job waits for those that are under
+/// way. Reads it does not wait for.
+#[test]
+fn a_copy_of_a_raid_0_begins_while_a_read_is_under_way() {
+    let shape = geometry(Level::Raid0, 3, 16 << 10, 16);
+    let mut array = Array::new(record(shape, 1, None), 1, 5, by_hand());
+    let content = fill(&mut array, 0, 4);
+    array.shared.borrow_mut().latency_ns = 20_000_000_000;
+    let buffer = array.allocate(256 << 10);
+    let tag = array.submit(0, Operation::Read, 0, 256 << 10, buffer);
+    array.turn_alone(0);
+    array.shared.borrow_mut().latency_ns = 50_000;
+    let order = Command::Replace {
+        volume: VolumeId(0),
+        slot: Slot(1),
+        to: MemberId(3),
+    };
+    array.command(order).unwrap();
+    array.run_until(|array| copied(array, 0));
+    assert!(array.shared.borrow().flights.contains_key(&tag));
+    array.run_until(|array| {
+        array.shared.borrow_mut().now += 10_000_000;
+        !array.shared.borrow().flights.contains_key(&tag)
+    });
+    assert_eq!(array.take_completion(tag), Some(Ok(())));
+    check(&mut array, 0, &content);
+}
+
+/// The flush before the clean mark is made while the record with the new drive is on its way.
+#[test]
+fn a_volume_is_clean_after_the_switch_only_if_the_new_drive_was_flushed_too() {
+    let (mut array, mut one, _) = at_the_switch(1, 11);
+    overwrite(&mut array, 0, &mut one, 0x12);
+    assert!(!array.shared.borrow().disks[4].unflushed.is_empty());
+    // It is quiet for long enough.
+    array.wait_ms(5_000);
+    array.release_persists();
+    let is_clean = Event::DirtyMark {
+        volume: VolumeId(0),
+        dirty: false,
+    };
+    array.run_until(|array| array.has_event(|event| *event == is_clean));
+    assert_eq!(in_slot(&wanted(&array)), [Some(NEW); 2]);
+    let shared = array.shared.borrow();
+    for drive in [0, 2, 3, 4] {
+        assert!(shared.disks[drive].unflushed.is_empty(), "drive {drive}");
+    }
+}
+
+/// With and without a plan. They would miss the new drive.
+#[test]
+fn a_copy_of_a_raid_0_waits_for_writes_that_are_under_way() {
+    for length in [4096, 96 << 10] {
+        let shape = geometry(Level::Raid0, 3, 16 << 10, 16);
+        let mut array = Array::new(record(shape, 1, None), 1, 5, by_hand());
+        let mut content = fill(&mut array, 0, 4);
+        content[16 << 10..][..length].fill(0x5A);
+        array.shared.borrow_mut().latency_ns = 300_000_000;
+        let buffer = array.allocate(length as u64);
+        array.fill(buffer, &vec![0x5A; length]);
+        let tag = array.submit(0, Operation::Write, 16 << 10, length as u32, buffer);
+        array.turn_alone(0);
+        array.shared.borrow_mut().latency_ns = 50_000;
+        let order = Command::Replace {
+            volume: VolumeId(0),
+            slot: Slot(1),
+            to: MemberId(3),
+        };
+        array.command(order).unwrap();
+        let is_under_way = |array: &Array| array.shared.borrow().flights.contains_key(&tag);
+        let has_begun =
+            |array: &Array| array.has_event(|event| matches!(event, Event::JobStarted { .. }));
+        let mut turns = 0;
+        while is_under_way(&array) {
+            array.turn();
+            turns += 1;
+            assert!(!is_under_way(&array) || !has_begun(&array), "{length}");
+        }
+        assert!(turns > 1000, "{turns}");
+        array.run_until(|array| replaced(array) == [(0, true)]);
+        array.shared.borrow_mut().disks[1].bytes.fill(0xEE);
+        check(&mut array, 0, &content);
+    }
+}

@@ -164,6 +164,38 @@ fn a_rebuild_that_cannot_be_recorded_does_not_begin_before_it_is_ordered() {
     }
 }
 
+/// The two changes are one record. A drive that missed writes must not be called current because a rebuild of another
+/// slot does not begin.
+#[test]
+fn a_failure_beside_a_rebuild_that_cannot_be_recorded_is_recorded() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 1, None), 1, 5, quick());
+    let mut content = fill(&mut array);
+    refuse(&array, begins_rebuild);
+    array.command(Command::Fail(MemberId(0))).unwrap();
+    // That the rebuild begins has been refused, and nobody has heard so.
+    array.run_until(|array| {
+        array.release_persists();
+        array.shared.borrow_mut().hold_persists = true;
+        array.turn();
+        refused(array) > 0
+    });
+    array.command(Command::Fail(MemberId(2))).unwrap();
+    array.release_persists();
+    array.write(0, 0, &[0x77; 32 << 10]).unwrap();
+    content[..32 << 10].fill(0x77);
+    array.run_until(|array| was_not_recorded(array, NotRecorded::RebuildBegin));
+    array.wait_ms(1000);
+    let current = |slot: &SlotRecord| slot.current;
+    for drive in [1, 3] {
+        let slots = on_drive(&array, drive).slots;
+        let slots: Vec<bool> = slots.iter().map(current).collect();
+        assert_eq!(slots, [false, true, false, true], "drive {drive}");
+    }
+    assert!(!stopped_writes(&array));
+    check(&mut array, &content);
+}
+
 /// Nothing that is written depends on it.
 #[test]
 fn a_spare_that_cannot_be_recorded_stops_nothing() {

@@ -4,6 +4,7 @@ use super::*;
 use crate::memory::Disk;
 use crate::memory::marks::with_bitmap;
 use engine::control::bad_blocks::BadRange;
+use engine::event::VolumeEnd;
 use engine::units::Slot;
 
 /// Refused from now on, and nothing of it reaches a drive; reads bring what is there.
@@ -49,6 +50,9 @@ fn a_failure_that_cannot_be_recorded_acknowledges_no_write_that_the_member_misse
                 assert!(flush(&mut array).is_err(), "the member missed it");
                 assert_quiet(&mut array);
                 stop(&mut array);
+                let (volume, end) = (VOLUME, VolumeEnd::WritesStopped);
+                let told = Event::VolumeStopped { volume, end };
+                assert!(array.has_event(|event| *event == told));
                 for drive in 0..usize::from(shape.members) {
                     let own = on_drive(&array, drive);
                     assert!(own.dirty && own.slots[0].current, "{shape:?}");
@@ -273,4 +277,68 @@ fn a_record_that_cannot_move_on_lets_no_session_write() {
         assert_quiet(&mut array);
         stop(&mut array);
     }
+}
+
+/// Otherwise the new drive would be filled beside what nobody may write.
+#[test]
+fn a_rebuild_under_way_stops_with_the_writes() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 48);
+    let slow = Options {
+        rate_bytes_per_s: 512 << 10,
+        ..quick()
+    };
+    let mut array = Array::new(record(shape, 1, None), 1, 5, slow);
+    let content = fill(&mut array);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    let done = |array: &Array| {
+        let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
+        job.map_or(0, |job| job.done_bytes)
+    };
+    array.run_until(|array| done(array) >= 64 << 10);
+    refuse(&array, fails);
+    array.shared.borrow_mut().disks[2].writes_fail = true;
+    assert!(array.write(0, 16 * KIB, &content[..4096]).is_err());
+    array.run_until(|array| stopped_writes(array));
+    until_followed(&mut array);
+    // What was under way then is still counted.
+    array.wait_ms(300);
+    let reached = done(&array);
+    assert!(reached < shape.component_bytes);
+    array.command(Command::Rate(0)).unwrap();
+    array.wait_ms(2000);
+    assert_eq!(done(&array), reached, "it goes on");
+    stop(&mut array);
+}
+
+/// Another volume is only read, and a third one was never started: they take no writes anyway.
+#[test]
+fn writes_stop_once_and_only_where_there_were_any() {
+    let mut start = record(shapes()[1], 0, None);
+    let extent = start.volumes[0].geometry.component_bytes + (1 << 20);
+    for at in 1..3 {
+        let mut other = start.volumes[0].clone();
+        other.geometry.start_bytes += at * extent;
+        other.read_only = at == 1;
+        other.not_started = at == 2;
+        start.volumes.push(other);
+    }
+    let members = start.members.iter_mut();
+    members.for_each(|member| member.size_bytes += 2 * extent);
+    let mut array = Array::new(start, 1, 5, quick());
+    refuse(&array, |_, _| true);
+    assert_eq!(array.write(0, 0, &[1; 4096]), Err(Failure::ReadOnly));
+    // A failure that cannot be recorded is one more reason.
+    array.shared.borrow_mut().disks[0].gone = true;
+    assert!(array.read(0, 0, 64 << 10).is_ok());
+    assert_quiet(&mut array);
+    let shared = array.shared.borrow();
+    let stopped: Vec<VolumeId> = shared
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::WritesStopped(volume) => Some(*volume),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stopped, [VOLUME]);
 }

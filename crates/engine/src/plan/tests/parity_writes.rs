@@ -1,6 +1,7 @@
 //! Snapshots of RAID 5 writes. With four members the parity of row 0 is on member 3, of row 1 on 2.
 
 use super::*;
+use crate::plan::PIECES_MAX;
 use crate::plan::parity::parity_write;
 
 /// A write to `row` of `shape`, not durable.
@@ -216,4 +217,33 @@ fn parity_not_established() {
         &four,
         write(&four, 1, &one, uncovered_lost)
     );
+}
+
+#[test]
+fn as_many_pieces_as_there_may_be_are_one_write() {
+    let four = shape(Level::Raid5, 4);
+    let blocks = (four.chunk_bytes / 512) as usize;
+    // Two whole chunks, block by block, each from a place of its own.
+    let pieces: Vec<Piece> = (0..2 * blocks)
+        .map(|at| Piece {
+            data_index: (at / blocks) as u8,
+            low_bytes: (at % blocks) as u32 * 512,
+            high_bytes: (at % blocks) as u32 * 512 + 512,
+            buffer: Buffer((2 * blocks - at) as u64 * 512),
+        })
+        .collect();
+    assert_eq!(pieces.len(), PIECES_MAX);
+    let mut plan = Plan::default();
+    let healthy = RowView::healthy(4);
+    parity_write(&mut plan, &four, 0, &pieces, &healthy, false).expect("a plan");
+    let bytes_to = |slot: u8| -> u64 {
+        let steps = plan.steps().iter();
+        let writes = steps.filter(|step| matches!(step.kind, StepKind::Write { .. }));
+        writes
+            .filter(|step| step.slot == Slot(slot))
+            .map(|step| step.length_bytes)
+            .sum()
+    };
+    let chunk = u64::from(four.chunk_bytes);
+    assert_eq!([0, 1, 2, 3].map(bytes_to), [chunk, chunk, 0, chunk]);
 }
