@@ -111,6 +111,10 @@ fn nothing_and_newer_versions_are_told_apart() {
     newer[16] = 2;
     assert_eq!(decode(&newer), Err(ShadowError::Version { found: 2 }));
     assert!(has_mark(&newer));
+    assert!(ShadowError::Version { found: 2 }.is_newer());
+    for ours in [ShadowError::Version { found: 0 }, ShadowError::Checksum] {
+        assert!(!ours.is_newer(), "{ours}");
+    }
     let spare = Mpb {
         volumes: Vec::new(),
         ..golden::raid1()
@@ -154,6 +158,16 @@ fn there_is_no_room_where_a_volume_or_a_reshape_may_be() {
     assert!(has_room(&placement, &ends_at(last)));
     assert!(!has_room(&placement, &ends_at(last + 1)));
     assert!(!has_room(&placement, &ends_at(sectors - 2217)));
+    // Nor may a volume begin in the place.
+    for (start, wanted) in [
+        (sectors - 2352, false),
+        (sectors - 2217, false),
+        (sectors - 2216, true),
+    ] {
+        let mut mpb = golden::raid5();
+        mpb.volumes[0].map.start_sector = start;
+        assert_eq!(has_room(&placement, &mpb), wanted, "from {start}");
+    }
 
     for (kind, wanted) in [
         (MigrationKind::Rebuild, true),

@@ -270,6 +270,63 @@ fn what_cannot_be_read_is_counted() {
     assert!(!report.is_conclusive());
 }
 
+/// Around it everything stays, whatever lay in the area.
+#[test]
+fn an_emptied_log_is_an_empty_header_and_zeros() {
+    for sector in [SectorSize::Bytes512, SectorSize::Bytes4096] {
+        let mut world = World::new(&mut Random(7), sector);
+        let (volume, slots) = (world.volume, world.slots());
+        let area = (volume.log_sector() * 512) as usize..;
+        for drive in &mut world.drives {
+            drive[area.clone()].fill(0xA5);
+            drive.extend([0x5A; 4096]);
+        }
+        let before = world.drives.clone();
+        initialise(&volume, &slots[1..], &mut world).unwrap();
+        let header = Header::empty(volume.signature).encode(sector);
+        for (slot, (now, before)) in world.drives.iter().zip(&before).enumerate() {
+            let mut wanted = before.clone();
+            if slot > 0 {
+                let area = &mut wanted[area.clone()][..volume.log_bytes()];
+                area.fill(0);
+                area[..HEADER_BYTES].copy_from_slice(&header);
+            }
+            let difference = now
+                .iter()
+                .zip(&wanted)
+                .position(|(now, wanted)| now != wanted);
+            assert_eq!(difference, None, "slot {slot}, log from {area:?}");
+        }
+    }
+}
+
+/// Those beside them in the unit are replayed.
+#[test]
+fn entries_that_make_no_sense_are_counted_and_change_nothing() {
+    let mut random = Random(7);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let (volume, slots) = (world.volume, world.slots());
+    let slot = volume.parity_slot(0);
+    let write = Write {
+        row: 0,
+        chunks: 0..1,
+        part: 0..16,
+    };
+    let good = world.entry(&write);
+    let mut of_another_row = good.clone();
+    of_another_row.0.parity_slot += 1;
+    let mut beyond = good.clone();
+    beyond.0.data_sector += volume.component_sectors * (volume.members as u64 - 1);
+    world.put_unit(slot, 0, 1, &[of_another_row, good, beyond]);
+    world.apply(&mut random, &write, &|random| random.chance());
+    let before = without_parity(&world);
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!((report.entries_replayed, report.entries_senseless), (1, 2));
+    assert!(!report.is_conclusive());
+    assert_eq!(world.wrong_rows(), []);
+    assert!(without_parity(&world) == before);
+}
+
 #[test]
 fn a_report_is_one_line() {
     let mut report = Report {
