@@ -49,6 +49,19 @@ fn a_shadow_comes_back_as_it_was_made() {
     }
 }
 
+#[test]
+fn a_shadow_of_a_long_record_comes_back() {
+    let sector = SectorSize::Bytes512;
+    let mut mpb = golden::raid5();
+    mpb.add_bad_blocks(0, 0, 254 * 256).unwrap();
+    let bytes = encode(&mpb, Some(REPLACED), sector).unwrap();
+    assert!(bytes.len() > 2048);
+    let found = decode(&place_with(&bytes), &placement(sector), sector);
+    let found = found.unwrap().unwrap().mpb;
+    assert!(found.encode(sector) == mpb.encode(sector));
+    assert!(found.bad_blocks == mpb.bad_blocks);
+}
+
 /// The header on the drive, so that a later version cannot change it unnoticed.
 #[test]
 fn the_layout_is_the_one_of_version_1() {
