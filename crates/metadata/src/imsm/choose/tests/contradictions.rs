@@ -23,6 +23,21 @@ fn a_healthy_drive_ahead_of_the_truth_is_a_contradiction() {
     );
 }
 
+#[test]
+fn a_failed_drive_that_is_two_updates_ahead_is_a_contradiction() {
+    let before = golden::raid1();
+    let without = next(&before, |mpb| mpb.mark_failed(0).unwrap());
+    for (ahead, is_explained) in [(0, true), (1, true), (2, false)] {
+        let mut candidates = everywhere(&before);
+        record(&mut candidates[0], &later(&before, 1 + ahead));
+        record(&mut candidates[1], &without);
+        let outcome = only(&candidates);
+        assert_eq!(outcome.is_ok(), is_explained, "{ahead} ahead");
+        let is_contradiction = matches!(outcome, Err(Refusal::Contradiction { .. }));
+        assert_eq!(is_contradiction, !is_explained, "{ahead} ahead");
+    }
+}
+
 /// A drive that was replaced has gone on as far as those that replaced it.
 #[test]
 fn a_replaced_drive_with_as_new_a_record_is_no_old_one() {
