@@ -113,6 +113,19 @@ fn only_who_may_write_is_said_to_discard() {
     assert!(!drive.discards() && !drive.refuse_discards());
 }
 
+/// As on a file system that frees no ranges: this file is sealed, and the kernel refuses to.
+#[test]
+fn a_file_in_which_no_hole_can_be_punched_is_not_said_to_discard() {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    use std::os::fd::AsRawFd;
+    let file = rustix::fs::memfd_create("sealed", MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&file, 1 << 20).unwrap();
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    assert!(open(&path).discards(), "not sealed yet");
+    rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
+    assert!(!open(&path).discards());
+}
+
 /// Somebody may switch it on while the array is served.
 #[test]
 fn the_cache_of_a_block_device_is_looked_at_again_and_so_is_the_device() {

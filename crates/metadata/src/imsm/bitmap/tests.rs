@@ -89,6 +89,47 @@ fn who_cannot_have_one_is_told_why() {
 }
 
 #[test]
+fn the_room_for_a_bitmap_is_all_or_nothing() {
+    let mut mpb = golden::raid1();
+    let (drive, free) = (
+        mpb.disks[0].total_sectors,
+        mpb.write_hole_log_room_sectors(0),
+    );
+    for (room, wanted) in [(2047, false), (2048, true)] {
+        for disk in &mut mpb.disks {
+            disk.total_sectors = drive - free + room;
+        }
+        let of = BitmapVolume::of(&mpb, 0, Bytes512);
+        assert_eq!(of.is_ok(), wanted, "{room} sectors");
+    }
+    // As many regions as there are bits, and one more.
+    let region = u64::from(REGION_BYTES_MIN);
+    for (regions, wanted) in [(BITS_BYTES_MAX * 8, true), (BITS_BYTES_MAX * 8 + 1, false)] {
+        let volume = BitmapVolume {
+            covered_bytes: regions * region,
+            ..of_mdadm()
+        };
+        assert_eq!(volume.takes(REGION_BYTES_MIN), wanted, "{regions} regions");
+    }
+}
+
+#[test]
+fn every_region_has_its_bit_within_whole_sectors() {
+    for (regions, bytes) in [(1, 512), (7, 512), (4096, 512), (4097, 1024), (8193, 1536)] {
+        let volume = BitmapVolume {
+            covered_bytes: (regions - 1) * u64::from(REGION_BYTES_MIN) + 512,
+            ..of_mdadm()
+        };
+        assert_eq!(volume.regions(REGION_BYTES_MIN), regions);
+        assert_eq!(
+            volume.bits_bytes(REGION_BYTES_MIN),
+            bytes,
+            "{regions} regions"
+        );
+    }
+}
+
+#[test]
 fn a_header_that_is_not_this_volumes_is_refused() {
     let volume = of_mdadm();
     let header = Header {

@@ -1,9 +1,11 @@
 //! Histories of containers, and what is made of them afterwards.
 
+mod contradictions;
 mod damaged;
 mod histories;
 mod power_cuts;
 mod shadows;
+mod updates;
 
 use super::*;
 use crate::imsm::build::{NewDrive, RebuildTarget};

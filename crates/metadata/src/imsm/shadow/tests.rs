@@ -49,6 +49,19 @@ fn a_shadow_comes_back_as_it_was_made() {
     }
 }
 
+#[test]
+fn a_shadow_of_a_long_record_comes_back() {
+    let sector = SectorSize::Bytes512;
+    let mut mpb = golden::raid5();
+    mpb.add_bad_blocks(0, 0, 254 * 256).unwrap();
+    let bytes = encode(&mpb, Some(REPLACED), sector).unwrap();
+    assert!(bytes.len() > 2048);
+    let found = decode(&place_with(&bytes), &placement(sector), sector);
+    let found = found.unwrap().unwrap().mpb;
+    assert!(found.encode(sector) == mpb.encode(sector));
+    assert!(found.bad_blocks == mpb.bad_blocks);
+}
+
 /// The header on the drive, so that a later version cannot change it unnoticed.
 #[test]
 fn the_layout_is_the_one_of_version_1() {
@@ -111,6 +124,10 @@ fn nothing_and_newer_versions_are_told_apart() {
     newer[16] = 2;
     assert_eq!(decode(&newer), Err(ShadowError::Version { found: 2 }));
     assert!(has_mark(&newer));
+    assert!(ShadowError::Version { found: 2 }.is_newer());
+    for ours in [ShadowError::Version { found: 0 }, ShadowError::Checksum] {
+        assert!(!ours.is_newer(), "{ours}");
+    }
     let spare = Mpb {
         volumes: Vec::new(),
         ..golden::raid1()
@@ -154,6 +171,16 @@ fn there_is_no_room_where_a_volume_or_a_reshape_may_be() {
     assert!(has_room(&placement, &ends_at(last)));
     assert!(!has_room(&placement, &ends_at(last + 1)));
     assert!(!has_room(&placement, &ends_at(sectors - 2217)));
+    // Nor may a volume begin in the place.
+    for (start, wanted) in [
+        (sectors - 2352, false),
+        (sectors - 2217, false),
+        (sectors - 2216, true),
+    ] {
+        let mut mpb = golden::raid5();
+        mpb.volumes[0].map.start_sector = start;
+        assert_eq!(has_room(&placement, &mpb), wanted, "from {start}");
+    }
 
     for (kind, wanted) in [
         (MigrationKind::Rebuild, true),

@@ -282,6 +282,25 @@ fn a_loss_does_not_hide_that_parity_was_never_valid() {
     }
 }
 
+/// A new drive takes the place of a lost one in one volume. The other waits for the lost drive, and was never
+/// synchronised. That the new drive is lost as well means nothing to it.
+#[test]
+fn losing_a_drive_changes_no_volume_that_it_does_not_belong_to() {
+    let mut goes_on = spec("going", Level::Raid5);
+    goes_on.size = SizeRequest::PerMember { sectors: 16_384 };
+    let mut mpb = Mpb::create(&drives(4, 131_072), &goes_on, IDENTITY).unwrap();
+    let mut waits = spec("waiting", Level::Raid5);
+    waits.born_in_sync = false;
+    mpb.add_volume(&waits).unwrap();
+    mpb.mark_failed_in(0, |volume| volume == 0).unwrap();
+    let row = mpb.start_rebuild(0, 0, SPARE).unwrap();
+    let before = mpb.clone();
+    assert_eq!(before.volumes[1].map.state, MapState::Uninitialised);
+    mpb.mark_failed(row).unwrap();
+    assert_eq!(mpb.volumes[1], before.volumes[1]);
+    assert_eq!(mpb.volumes[0].migration, None, "the rebuild has ended");
+}
+
 #[test]
 fn a_mirror_that_loses_a_half_has_nothing_left_to_synchronise() {
     let mut mpb = golden::raid1();

@@ -360,6 +360,44 @@ fn old_accusations_lead_to_the_truth_step_by_step() {
     ));
 }
 
+/// Drives 0 and 1 each went on without the other, and both list drive 2, which stayed with drive 0 until it was
+/// replaced. What drive 2 still holds is as new as what drive 1 holds: it stayed behind, and says nothing about
+/// drive 1 having done so, too.
+#[test]
+fn an_outdated_copy_excuses_no_other_of_its_generation() {
+    let before = golden::raid10();
+    let with_0 = next(&before, |mpb| mpb.mark_failed(1).unwrap());
+    let with_1 = next(&before, |mpb| mpb.mark_failed(0).unwrap());
+    let new = [b"NEW1", b"NEW2", b"NEW3"].map(|serial| Serial::from_drive(serial));
+    let mut last = with_0.clone();
+    for (slot, serial) in (1..).zip(new) {
+        last = next(&last, |mpb| {
+            let row = mpb.volumes[0].map.order[slot].disk_index as usize;
+            mpb.mark_failed(row).unwrap();
+            let target = RebuildTarget::NewDrive {
+                drive: NewDrive { serial, ..SPARE },
+                family_salt: 0x3333,
+            };
+            mpb.start_rebuild(0, slot, target).unwrap();
+            mpb.finish_rebuild(0).unwrap();
+        });
+    }
+    let mut candidates = vec![carries(&before.disks[0].serial, &last)];
+    candidates.extend(new.iter().map(|serial| carries(serial, &last)));
+    candidates.push(carries(&before.disks[2].serial, &with_0));
+    let assembly = only(&candidates).expect("drive 2 has been replaced");
+    assert_eq!(assembly.outsiders, [(4, Eviction::Replaced)]);
+    assert_eq!(assembly.present(), [true; 4]);
+
+    candidates.push(carries(&before.disks[1].serial, &with_1));
+    assert_eq!(with_0.generation, with_1.generation);
+    let refusal = only(&candidates).unwrap_err();
+    assert!(
+        matches!(&refusal, Refusal::SplitHalves { second, .. } if second.drives == [candidates[5].label()]),
+        "{refusal:?}"
+    );
+}
+
 #[test]
 fn accusations_that_no_crash_explains_are_refused() {
     // Drive 0 went on for long without marking drive 1, which had marked drive 0.

@@ -239,6 +239,35 @@ fn a_lost_drive_with_an_older_record_does_not_come_back() {
     assert!(matches!(doubt(&candidates), ShadowDoubt::Disagree { .. }));
 }
 
+#[test]
+fn drives_that_carry_nothing_of_the_container_are_left_alone_where_shadows_serve() {
+    let degraded = next(&golden::raid1(), |mpb| mpb.mark_failed(1).unwrap());
+    let now = dirty(&degraded);
+    let spare = Mpb::spare(&SPARE, SectorSize::Bytes512).unwrap();
+    let torn_of_another = |candidate: &mut Candidate| tear(candidate, &golden::raid5());
+    let mut candidates = everywhere(&golden::raid1());
+    tear(&mut candidates[0], &now);
+    shade(&mut candidates[0], &degraded, &now);
+    // The lost drive was erased; the others are a spare, an empty drive, and one of another container.
+    candidates[1].content = Content::Nothing;
+    for name in [b"SPARE", b"EMPTY", b"OTHER"] {
+        candidates.push(carries(&Serial::from_drive(name), &spare));
+    }
+    candidates[3].content = Content::Nothing;
+    torn_of_another(&mut candidates[4]);
+    let choice = choose(&candidates);
+    let assembly = choice.containers[0].outcome.as_ref().unwrap();
+    assert_eq!(from_shadows(assembly), Some(&now));
+    assert_eq!(assembly.members, [present(0), MemberState::MarkedFailed]);
+    assert_eq!(assembly.outsiders, []);
+    assert_eq!((choice.spares, choice.damaged), (vec![2], vec![4]));
+    assert_eq!(assembly.spares, [2]);
+    // What is torn on the lost drive may be of another container as well.
+    torn_of_another(&mut candidates[1]);
+    let assembly = only(&candidates).unwrap();
+    assert_eq!(assembly.members[1], MemberState::MarkedFailed);
+}
+
 /// A spare's own record is what its first shadow replaces.
 #[test]
 fn a_drive_that_has_just_joined_is_a_member() {

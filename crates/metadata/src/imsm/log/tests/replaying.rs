@@ -3,6 +3,7 @@ use super::world::{Failed, Random, World, Write};
 use crate::imsm::SectorSize;
 use alloc::string::ToString;
 use alloc::vec;
+use core::ops::Range;
 use proptest::prelude::*;
 
 /// An array that crashed, and what was under way.
@@ -97,18 +98,28 @@ fn what_a_replay_has_written_is_flushed_although_no_entry_was_replayed_whole() {
         checksum: crate::crc32c::crc32c(&partial),
     };
     world.put_unit(parity_slot, 0, 1, &[(entry, partial)]);
-    let without_first: Vec<usize> = world.slots().into_iter().filter(|&slot| slot > 0).collect();
-    let before = world.drives[parity_slot].clone();
-    let report = replay(&volume, &without_first, &mut world).unwrap();
-    assert_eq!(
-        (report.entries_replayed, report.entries_of_lost_members),
-        (0, 1)
-    );
-    assert!(
-        world.drives[parity_slot] != before,
-        "one piece has been written"
-    );
-    assert!(!world.unflushed.contains(&true), "{:?}", world.unflushed);
+    let world = world;
+    for (lost, written) in [(0, 0..4), (1, 10..16)] {
+        let mut world = world.clone();
+        let others: Vec<usize> = world
+            .slots()
+            .into_iter()
+            .filter(|&slot| slot != lost)
+            .collect();
+        let before = world.drives[parity_slot].clone();
+        let report = replay(&volume, &others, &mut world).unwrap();
+        assert_eq!(
+            (report.entries_replayed, report.entries_of_lost_members),
+            (0, 1)
+        );
+        let chunk = world.chunk(0);
+        let differs = |sector: &usize| {
+            let at = chunk.start + sector * 512;
+            world.drives[parity_slot][at..at + 512] != before[at..at + 512]
+        };
+        assert!((0..16).filter(differs).eq(written), "without slot {lost}");
+        assert!(!world.unflushed.contains(&true), "{:?}", world.unflushed);
+    }
 }
 
 fn without_parity(world: &World) -> Vec<Vec<u8>> {
@@ -196,18 +207,24 @@ proptest! {
 
 /// Row 0 written twice, to different chunks: its log has a unit that is outdated and one that is not.
 fn twice_written(seed: u64) -> World {
+    written(seed, &[0..1, 1..2])
+}
+
+/// Row 0 after writes of these chunks, one after the other, each with a unit of its own.
+fn written(seed: u64, writes: &[Range<u64>]) -> World {
     let mut random = Random(seed);
     let mut world = World::new(&mut random, SectorSize::Bytes512);
     let slot = world.volume.parity_slot(0);
+    let data_members = world.volume.members as u64 - 1;
     let mut at = 0;
-    for chunk in 0..2 {
+    for (generation, chunks) in (1..).zip(writes) {
         let write = Write {
             row: 0,
-            chunks: chunk..chunk + 1,
+            chunks: chunks.start..chunks.end.min(data_members),
             part: 0..8,
         };
         let entry = world.entry(&write);
-        at = world.put_unit(slot, at, 1 + chunk, &[entry]);
+        at = world.put_unit(slot, at, generation, &[entry]);
         world.apply(&mut random, &write, &|_| true);
     }
     world
@@ -226,9 +243,11 @@ fn retired_units_are_not_replayed() {
 
 #[test]
 fn an_area_that_is_half_empty_brings_no_outdated_unit_back() {
-    for seed in 1..100 {
-        let mut before = twice_written(seed * 1001);
-        before.volume.log_sectors = 40;
+    // The second unit of the other lies where an empty header ends: all chunks were written before.
+    let histories = [vec![0..1, 1..2], vec![0..u64::MAX, 0..1, 1..2]];
+    for (seed, writes) in (1..200).map(|seed| (seed, &histories[seed as usize % 2])) {
+        let mut before = written(seed * 1001, writes);
+        before.volume.log_sectors = 48;
         let (volume, slots) = (before.volume, before.slots());
         for cut in 0.. {
             let mut world = before.clone();
@@ -268,6 +287,132 @@ fn what_cannot_be_read_is_counted() {
     let report = replay(&volume, &slots, &mut world).unwrap();
     assert_eq!(report.slots_without_log, [slot]);
     assert!(!report.is_conclusive());
+}
+
+/// Around it everything stays, whatever lay in the area.
+#[test]
+fn an_emptied_log_is_an_empty_header_and_zeros() {
+    for sector in [SectorSize::Bytes512, SectorSize::Bytes4096] {
+        let mut world = World::new(&mut Random(7), sector);
+        let (volume, slots) = (world.volume, world.slots());
+        let area = (volume.log_sector() * 512) as usize..;
+        for drive in &mut world.drives {
+            drive.fill(0xA5);
+            drive.extend([0x5A; 4096]);
+        }
+        let before = world.drives.clone();
+        initialise(&volume, &slots[1..], &mut world).unwrap();
+        let header = Header::empty(volume.signature).encode(sector);
+        for (slot, (now, before)) in world.drives.iter().zip(&before).enumerate() {
+            let mut wanted = before.clone();
+            if slot > 0 {
+                let area = &mut wanted[area.clone()][..volume.log_bytes()];
+                area.fill(0);
+                area[..HEADER_BYTES].copy_from_slice(&header);
+            }
+            let difference = now
+                .iter()
+                .zip(&wanted)
+                .position(|(now, wanted)| now != wanted);
+            assert_eq!(difference, None, "slot {slot}, log from {area:?}");
+        }
+    }
+}
+
+/// Those beside them in the unit are replayed.
+#[test]
+fn entries_that_make_no_sense_are_counted_and_change_nothing() {
+    let mut random = Random(7);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let (volume, slots) = (world.volume, world.slots());
+    let slot = volume.parity_slot(0);
+    let write = Write {
+        row: 0,
+        chunks: 0..1,
+        part: 0..16,
+    };
+    let good = world.entry(&write);
+    let mut of_another_row = good.clone();
+    of_another_row.0.parity_slot += 1;
+    let mut beyond = good.clone();
+    beyond.0.data_sector += volume.component_sectors * (volume.members as u64 - 1);
+    world.put_unit(slot, 0, 1, &[of_another_row, good, beyond]);
+    world.apply(&mut random, &write, &|random| random.chance());
+    let before = without_parity(&world);
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!((report.entries_replayed, report.entries_senseless), (1, 2));
+    assert!(!report.is_conclusive());
+    assert_eq!(world.wrong_rows(), []);
+    assert!(without_parity(&world) == before);
+}
+
+/// The grain ends where blocks do on the drive, wherever the write began.
+#[test]
+fn what_cannot_be_read_costs_its_own_block_and_no_more() {
+    let mut random = Random(7);
+    let mut world = World::new(&mut random, SectorSize::Bytes512);
+    let (volume, slots) = (world.volume, world.slots());
+    let slot = volume.parity_slot(0);
+    let write = Write {
+        row: 0,
+        chunks: 0..1,
+        part: 4..16,
+    };
+    let entry = world.entry(&write);
+    world.put_unit(slot, 0, 1, &[entry]);
+    world.apply(&mut random, &write, &|_| true);
+    let right = world.drives[slot].clone();
+    let part = world.part_on_drive(&write);
+    world.drives[slot][part.clone()].fill(0x77);
+    world.unreadable = Some((world.slot_of(0, 0), volume.start_sector + 9));
+    let report = replay(&volume, &slots, &mut world).unwrap();
+    assert_eq!(report.blocks_unreadable, 1);
+    let (before, block) = (
+        part.start..part.start + 4 * 512,
+        part.start + 4 * 512..part.end,
+    );
+    assert!(world.drives[slot][before.clone()] == right[before]);
+    assert!(world.drives[slot][block].iter().all(|&byte| byte == 0x77));
+}
+
+#[test]
+fn a_replay_fails_if_parity_cannot_be_written() {
+    for writes in 0..3 {
+        let mut world = twice_written(99);
+        let (volume, slots) = (world.volume, world.slots());
+        world.writes_left = writes;
+        let replayed = replay(&volume, &slots, &mut world);
+        assert_eq!(replayed.is_err(), writes == 0, "{writes} writes succeed");
+    }
+}
+
+/// Only what an interrupted write of a header leaves, or one of zeros, can be relied on.
+#[test]
+fn what_lies_where_a_log_should_begin_is_told() {
+    let world = World::new(&mut Random(7), SectorSize::Bytes512);
+    let (volume, slots) = (world.volume, world.slots());
+    let at = (volume.log_sector() * 512) as usize;
+    let area = at..at + HEADER_BYTES;
+    let other = Header::empty(volume.signature + 1).encode(SectorSize::Bytes512);
+    let mut torn = Header::empty(volume.signature).encode(SectorSize::Bytes512);
+    torn[..512].fill(0);
+    for (bytes, can_be_trusted) in [
+        ([0; HEADER_BYTES], true),
+        (torn, true),
+        ([7; HEADER_BYTES], false),
+        (other, false),
+    ] {
+        let mut world = world.clone();
+        world.drives[1][area.clone()].copy_from_slice(&bytes);
+        let report = replay(&volume, &slots, &mut world).unwrap();
+        let wanted = if can_be_trusted {
+            (vec![1], vec![])
+        } else {
+            (vec![], vec![1])
+        };
+        assert_eq!(report.is_conclusive(), can_be_trusted, "{report}");
+        assert_eq!((report.slots_interrupted, report.slots_without_log), wanted);
+    }
 }
 
 #[test]

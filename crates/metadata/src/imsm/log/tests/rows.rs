@@ -63,6 +63,12 @@ fn a_chunk_of_partial_parity_covers_any_part_of_the_row() {
         piece(1010, 1016, &[0], Some(0)),
     ];
     assert_eq!(pieces(10, 16, 10, 3), Some(apart));
+    // The last sector of the first and the first of the second.
+    let border = vec![
+        piece(1000, 1001, &[1], Some(1)),
+        piece(1015, 1016, &[0], Some(0)),
+    ];
+    assert_eq!(pieces(15, 16, 2, 3), Some(border));
     // From sector 4 of the first to sector 10 of the third: three parts.
     let three = vec![
         piece(1000, 1004, &[1, 2], Some(12)),

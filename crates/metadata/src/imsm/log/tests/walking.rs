@@ -76,6 +76,42 @@ fn an_area_without_header_says_why() {
     );
 }
 
+/// Of a log whose header was torn while it was written all sectors say whose they are.
+#[test]
+fn damage_that_no_torn_write_leaves_is_foreign() {
+    let header = Header {
+        signature: SIGNATURE,
+        generation: 7,
+        entries: vec![entry(8, 4096, 8192, 2)],
+    };
+    let header = header.encode(SECTOR);
+    let other = Header::empty(SIGNATURE + 1).encode(SECTOR);
+    let mut torn_of_another = other;
+    torn_of_another[..512].fill(0);
+    let damaged = |at: usize, byte: u8| {
+        let mut bytes = header;
+        bytes[at] = byte;
+        bytes
+    };
+    let checksum = HeaderProblem::Checksum;
+    let signature = HeaderProblem::Signature {
+        found: SIGNATURE + 1,
+    };
+    for (what, bytes, problem) in [
+        ("first sector", damaged(0, 0x11), checksum),
+        ("end of the first sector", damaged(511, 0), checksum),
+        ("signature", damaged(512, !header[512]), checksum),
+        ("zeros behind it", damaged(516, 1), checksum),
+        ("count", damaged(528, 149), checksum),
+        ("another's, torn", torn_of_another, checksum),
+        ("another's", other, signature),
+    ] {
+        let start = walk(&bytes, SIGNATURE, SECTOR).start;
+        assert_eq!(start, AreaStart::Foreign(problem), "{what}");
+        assert!(!start.can_be_trusted(), "{what}");
+    }
+}
+
 /// Whatever sectors of a header land on zeros, on the empty header, or on one before it: it is the one, the
 /// other, or known as torn; never something foreign.
 #[test]

@@ -15,6 +15,42 @@ fn a_marked_member_may_be_away() {
     }
 }
 
+/// The mark in the disk table is the decision, also where a volume has waited for the drive and its slot is in sync.
+#[test]
+fn a_slot_whose_drive_is_marked_failed_is_lost_though_it_is_in_sync() {
+    let mpb = with(golden::raid5(), |mpb| {
+        mpb.mark_failed_in(2, |_| false).unwrap();
+    });
+    assert!(
+        mpb.volumes[0]
+            .map
+            .order
+            .iter()
+            .all(|slot| !slot.out_of_sync)
+    );
+    assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![2]));
+}
+
+/// One of two lost drives has been replaced, and the other is here, outdated but not marked failed.
+#[test]
+fn a_slot_out_of_sync_is_lost_unless_it_is_being_rebuilt() {
+    let mut mpb = golden::raid1();
+    mpb.volumes[0].map.order[1].out_of_sync = true;
+    mpb.volumes[0].map.state = MapState::Degraded;
+    assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![1]));
+    let mut mpb = rebuilding(golden::raid10(), 0, 7);
+    for map in mpb.volumes[0].maps_mut() {
+        map.order[3].out_of_sync = true;
+        map.state = MapState::Degraded;
+    }
+    let sync = SyncWork::Rebuild {
+        slots: vec![0],
+        from_sector: 7 * 512,
+        then_resync: false,
+    };
+    assert_eq!(mode(&mpb), read_write(sync, vec![3]));
+}
+
 #[test]
 fn an_unmarked_missing_member_needs_a_decision() {
     let present = [true, true, false, true];
