@@ -215,6 +215,65 @@ until_md sync_action recover
     return run
 
 
+def out_of_sync(bench):
+    """How many slots the record says are yet to be filled."""
+    return sum(not slot["in_sync"] for slot in bench.record()["volumes"][0]["slots"])
+
+
+def md_rebuilds_two(cut):
+    """md fills two drives at once, with one position; we fill one after the other, and die in between."""
+    def run(bench):
+        slots, spares = SLOTS, [4, 5, 6]
+        bench.fill(spares)
+        data = pattern(3, md_size(10, 4, MD_SIZE_MIB))
+        until = int(MD_SIZE_MIB * MIB // 512 * HALF) // 1024 * 1024
+        script = md_create(10, slots, MD_SIZE_MIB, 16)
+        # mdmon takes no spare while md is frozen, and all that it needs when it hears of the next one.
+        script += f"""
+idle $md
+echo 0.05 > /sys/block/$md/md/safe_mode_delay
+put {bench.file('data', data)} $md 0
+until_md array_state clean
+speed 10
+echo {until} > /sys/block/$md/md/sync_max
+echo frozen > /sys/block/$md/md/sync_action
+mdadm -q -f /dev/$md $d{slots[1]}
+settle
+mdadm -q -f /dev/$md $d{slots[3]}
+until_md degraded 2
+settle
+mdadm -q --add /dev/$(container) $d{spares[0]}
+settle
+mdadm -q --add /dev/$(container) $d{spares[1]}
+settle
+echo idle > /sys/block/$md/md/sync_action
+settle
+mdadm -q --add /dev/$(container) $d{spares[2]}
+until_md sync_action recover
+"""
+        yield bench.job(script + UNTIL % until + "sleep 0.3\n", cut=cut)
+        drives = [slots[0], slots[2], *spares]
+        percent = begun(bench, "rebuild")
+        require(out_of_sync(bench) == 2, f"md does not fill both: {bench.volume().report['slots']}")
+        server = bench.open_server("--rate", RATE, drives=drives)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while out_of_sync(bench) == 2:
+            require(time.monotonic() < end, f"nothing is filled: {server.text()}")
+            time.sleep(0.02)
+        server.kill()
+        require(out_of_sync(bench) == 1, "the end of one rebuild counts for both")
+        with bench.serve(drives=drives) as server:
+            server.order("rebuild", "--wait", "vol")
+            require(server.read() == data, "we read other bytes")
+        text = yield bench.job(JUDGE % words(drives), drives=drives)
+        require_at_rest(text)
+        require_consistent(text)
+        require_sum(text, data)
+        return f"we go on at {percent} %, one after the other"
+
+    return run
+
+
 def cases():
     for level, members in REDUNDANT.items():
         name = f"RAID {level}, initial synchronisation"
@@ -224,3 +283,6 @@ def cases():
         yield Case("midway", name, "ours", members + 1, ours_rebuild(level))
         yield Case("midway", name, "md's", members + 1, md_rebuild(level, False))
         yield Case("midway", f"{name}, power cut", "md's", members + 1, md_rebuild(level, True))
+    for cut in (False, True):
+        name = "RAID 10, two rebuilds at once" + (", power cut" if cut else "")
+        yield Case("midway", name, "md's", 7, md_rebuilds_two(cut))
