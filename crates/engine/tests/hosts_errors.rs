@@ -162,6 +162,64 @@ fn no_drive_that_failed_by_the_hosts_fault_is_left_two_updates_behind() {
     }
 }
 
+/// A RAID 0 of two drives has failed while the record moved on, and a mirror of two others has not.
+#[test]
+fn a_volume_that_goes_on_has_its_changes_on_record_whatever_another_ones_drives_lack() {
+    let mut both = record(geometry(Level::Raid0, 2, 16 << 10, 24), 2, None);
+    for member in &mut both.members {
+        member.state = MemberState::Active;
+    }
+    let mut mirror = both.volumes[0].clone();
+    mirror.geometry = geometry(Level::Raid1, 2, 16 << 10, 24);
+    for (slot, member) in mirror.slots.iter_mut().zip([2, 3]) {
+        slot.member = Some(MemberId(member));
+    }
+    both.volumes.push(mirror);
+    let mut array = Array::new(both, 1, 5, Options::default());
+    let buffer = array.allocate(4096);
+    array.shared.borrow_mut().hold_persists = true;
+    array.submit(0, Operation::Write, 0, 4096, buffer);
+    array.wait_ms(1);
+    refuse(&array, 0, ENODEV);
+    array.read(0, 0, 4096).expect_err("nobody else has it");
+    array.release_persists();
+    let (volume, write) = (VolumeId(1), Operation::Write);
+    let tag = array.submit_to(0, volume, write, 0, 4096, buffer, false);
+    assert_eq!(array.finish(tag), Ok(()));
+    assert_eq!(on_record(&array), []);
+}
+
+/// No drive whose failure is not on record is two updates behind with that.
+#[test]
+fn what_an_operator_asks_for_is_on_record_also_when_the_volume_has_failed() {
+    let options = Options {
+        auto_rebuild: false,
+        ..Options::default()
+    };
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
+    let mut array = Array::new(record(shape, 1, None), 1, 5, options);
+    // The first one while the record moves on, so that it lacks an update; but that it has failed is on record.
+    array.shared.borrow_mut().hold_persists = true;
+    let buffer = array.allocate(4096);
+    let write = array.submit(0, Operation::Write, 0, 4096, buffer);
+    array.wait_ms(1);
+    refuse(&array, 0, ENODEV);
+    array
+        .command(Command::Fail(MemberId(0)))
+        .expect("it is mirrored");
+    array.release_persists();
+    assert_eq!(array.finish(write), Ok(()));
+    assert_eq!(on_record(&array), [0]);
+    refuse(&array, 1, ENODEV);
+    array.read(0, 0, 4096).expect_err("both copies are lost");
+    array.wait_ms(1000);
+    assert_eq!(on_record(&array), [0]);
+    array
+        .command(Command::Fail(MemberId(4)))
+        .expect("it is a spare");
+    array.run_until(|array| on_record(array) == [0, 4]);
+}
+
 #[test]
 fn different_errnos_are_the_drives_and_the_first_is_on_record() {
     // Of a mirror of two nobody would be left to put it on record.
