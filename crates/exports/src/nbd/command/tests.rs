@@ -53,6 +53,43 @@ fn refused(rules: &Rules, request: RequestHeader) -> (ErrorCode, String) {
     }
 }
 
+/// The rules of the first sample with other abilities, or blocks.
+fn rules_with(change: impl FnOnce(&mut Export)) -> Rules {
+    let mut export = sample_exports().as_slice()[0].clone();
+    change(&mut export);
+    let choice = Choice {
+        export_index: 0,
+        structured_replies: true,
+        block_status: true,
+    };
+    Rules::new(&export, &choice)
+}
+
+#[test]
+fn zeros_that_have_to_be_fast_need_an_export_that_offers_them() {
+    let rules = rules_with(|export| export.abilities.fast_zero = false);
+    let zeroes = |flags| request(CMD_WRITE_ZEROES, flags, 0, 512);
+    passes(&rules, zeroes(CMD_FLAG_NO_HOLE));
+    let (code, text) = refused(&rules, zeroes(CMD_FLAG_FAST_ZERO));
+    assert_eq!(code, ErrorCode::Invalid);
+    assert!(
+        text.contains(&format!("{CMD_FLAG_FAST_ZERO:#06x}")),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_byte_past_the_end_is_asked_for() {
+    let rules = rules_with(|export| export.block_sizes.minimum_bytes = 1);
+    for command in [CMD_READ, CMD_WRITE, CMD_TRIM, CMD_WRITE_ZEROES] {
+        passes(&rules, request(command, 0, SIZE_BYTES - 3, 3));
+        for (offset, length) in [(SIZE_BYTES - 3, 4), (SIZE_BYTES, 1), (u64::MAX, 1)] {
+            let (_, text) = refused(&rules, request(command, 0, offset, length));
+            assert!(text.contains(&SIZE_BYTES.to_string()), "{text}");
+        }
+    }
+}
+
 #[test]
 fn each_command_with_its_flags() {
     let rules = rules(0, true);
