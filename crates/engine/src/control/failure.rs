@@ -95,6 +95,15 @@ impl Controller {
         behind != 0 && self.volumes_need_no_record()
     }
 
+    /// Who carries the record: nobody when it must not move on any more. Spares have one of their own; it does not
+    /// change.
+    pub(super) fn recorders(&self) -> MemberSet {
+        if self.would_outdate() {
+            return MemberSet::default();
+        }
+        MemberSet(self.record.active().0 & !self.failed.0)
+    }
+
     fn volumes_need_no_record(&self) -> bool {
         let mut volumes = self.marks.iter().zip(&self.record.volumes);
         volumes.all(|(marks, volume)| marks.failed || volume.read_only)

@@ -368,15 +368,6 @@ impl Controller {
         volumes.all(|volume| volume.read_only || volume.not_started)
     }
 
-    /// Who carries the record: nobody when it must not move on any more. Spares have one of their own; it does not
-    /// change.
-    fn recorders(&self) -> MemberSet {
-        if self.would_outdate() {
-            return MemberSet::default();
-        }
-        MemberSet(self.record.active().0 & !self.failed.0)
-    }
-
     fn persist(&mut self, members: MemberSet) {
         members
             .iter()
