@@ -148,8 +148,9 @@ class State:
     def why_not(self, text):
         if self.start is None:
             return NOTHING
-        # What `examine` takes for a torn record is one that mdadm does not take at all.
-        if any(drive["record"] is None for drive in self.before[: self.start["members"]]):
+        # What `examine` takes for a torn record is one that mdadm does not take at all. A drive that has taken a slot
+        # stands behind the first members.
+        if any(drive["damaged"] for drive in self.before):
             return TORN
         if has_two_families(self.before):
             return FAMILIES

@@ -97,10 +97,11 @@ echo frozen > /sys/block/$md/md/sync_action
 until echo %d > /sys/block/$md/md/sync_max; do pause; done 2> /dev/null
 echo resync > /sys/block/$md/md/sync_action
 """
-# Lets md go on until the limit.
+# Lets md go on until the limit, and mdmon record that.
 UNTIL = """
 speed 2000000
 until_md sync_completed %d
+settle
 """
 
 
@@ -195,7 +196,7 @@ settle
 mdadm -q --add /dev/$(container) $d{spare}
 until_md sync_action recover
 """
-        yield bench.job(script + UNTIL % until + "sleep 0.3\n", cut=cut)
+        yield bench.job(script + UNTIL % until, cut=cut)
         percent = begun(bench, "rebuild")
         wrong = bench.volume().wrong_rows()
         require(wrong, "everything was right already")
@@ -251,7 +252,7 @@ settle
 mdadm -q --add /dev/$(container) $d{spares[2]}
 until_md sync_action recover
 """
-        yield bench.job(script + UNTIL % until + "sleep 0.3\n", cut=cut)
+        yield bench.job(script + UNTIL % until, cut=cut)
         drives = [slots[0], slots[2], *spares]
         percent = begun(bench, "rebuild")
         require(out_of_sync(bench) == 2, f"md does not fill both: {bench.volume().report['slots']}")
