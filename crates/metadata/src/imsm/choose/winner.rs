@@ -89,9 +89,11 @@ pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refu
         .or_else(|| candidates.next())
         .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
     for _ in 0..=copies.len() {
+        // The newest of them: an older one may itself have been left behind by that.
         let accuser = copies
             .iter()
-            .find(|copy| copy.marks_failed(&winner) && winner.lists(copy));
+            .filter(|copy| copy.marks_failed(&winner) && winner.lists(copy))
+            .max_by_key(|copy| copy.mpb.generation);
         let Some(accuser) = accuser else {
             return Ok(winner);
         };

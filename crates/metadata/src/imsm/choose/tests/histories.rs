@@ -304,6 +304,34 @@ fn an_old_accusation_is_no_split() {
     assert_eq!(assembly.mpb, rebuilt);
 }
 
+/// Two drives fail one after the other, and an operator takes both back: the power goes when only the first of them has
+/// the record of that. What the second one says of the first was true when it was left behind.
+#[test]
+fn a_drive_that_was_left_behind_says_nothing_against_one_that_is_being_taken_back() {
+    let before = golden::raid10();
+    let first = next(&before, |mpb| mpb.mark_failed(0).unwrap());
+    let both = next(&later(&first, 5), |mpb| mpb.mark_failed(2).unwrap());
+    let mut taken_back = before.clone();
+    taken_back.generation = both.generation + 1;
+    let records = [&taken_back, &both, &first, &both];
+    // In whatever order the drives are found.
+    for start in 0..4 {
+        let order: Vec<usize> = (0..4).map(|at| (start + at) % 4).collect();
+        let found = |&row: &usize| carries(&before.disks[row].serial, records[row]);
+        let candidates: Vec<Candidate> = order.iter().map(found).collect();
+        let assembly = only(&candidates).expect("two drives have the truth");
+        assert_eq!(assembly.mpb.disks, both.disks);
+        for (row, member) in assembly.members.iter().enumerate() {
+            let drive = order.iter().position(|at| *at == row).expect("each once");
+            let wanted = match row {
+                0 | 2 => evicted(drive, Eviction::MarkedFailed),
+                _ => present(drive),
+            };
+            assert_eq!(*member, wanted, "found in the order {order:?}");
+        }
+    }
+}
+
 #[test]
 fn old_accusations_lead_to_the_truth_step_by_step() {
     // Drive 2 fails, drive 1 is lost, and drive 2 is filled again; new drives take the places of 1, 0 and 3. When all
