@@ -236,6 +236,19 @@ fn different_errnos_are_the_drives_and_the_first_is_on_record() {
 }
 
 #[test]
+fn a_stop_waits_for_no_record_that_nobody_is_left_to_keep() {
+    let mut array = array(Level::Raid1, 2, 1, 5);
+    array.write(0, 0, &[1; 65536]).expect("a write");
+    refuse(&array, 0, ENODEV);
+    refuse(&array, 1, EROFS);
+    array.read(0, 0, 65536).expect_err("both are lost");
+    array.wait_ms(1000);
+    array.command(Command::Stop).expect("a stop");
+    array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
+    assert_eq!(on_record(&array), []);
+}
+
+#[test]
 fn a_failure_that_is_the_drives_own_is_on_record_before_what_it_missed_is_acknowledged() {
     for (level, members) in LEVELS {
         let mut array = array(level, members, 1, 5);
