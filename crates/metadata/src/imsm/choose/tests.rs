@@ -57,6 +57,21 @@ fn only(candidates: &[Candidate]) -> Result<Assembly, Refusal> {
     choice.containers.remove(0).outcome
 }
 
+/// A mirror with two volumes.
+fn two_volumes() -> Mpb {
+    let mut mpb = golden::raid1();
+    let second = crate::imsm::build::VolumeSpec {
+        name: crate::imsm::VolumeName::new("second").unwrap(),
+        level: crate::imsm::Level::Raid1,
+        strip_sectors: 128,
+        size: crate::imsm::geometry::SizeRequest::Largest,
+        born_in_sync: true,
+        allow_wide: false,
+    };
+    mpb.add_volume(&second).unwrap();
+    mpb
+}
+
 fn present(drive: usize) -> MemberState {
     MemberState::Present { drive }
 }

@@ -280,16 +280,7 @@ impl History {
 
 /// A mirror with two volumes: its record does not fit one sector.
 fn mirror() -> Mpb {
-    let mut mpb = golden::raid1();
-    let second = crate::imsm::build::VolumeSpec {
-        name: crate::imsm::VolumeName::new("second").unwrap(),
-        level: crate::imsm::Level::Raid1,
-        strip_sectors: 128,
-        size: crate::imsm::geometry::SizeRequest::Largest,
-        born_in_sync: true,
-        allow_wide: false,
-    };
-    mpb.add_volume(&second).unwrap();
+    let mut mpb = two_volumes();
     mpb.cache_size = 0;
     mpb
 }

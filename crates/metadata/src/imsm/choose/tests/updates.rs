@@ -2,20 +2,6 @@
 
 use super::*;
 
-fn two_volumes() -> Mpb {
-    let mut mpb = golden::raid1();
-    let second = crate::imsm::build::VolumeSpec {
-        name: crate::imsm::VolumeName::new("second").unwrap(),
-        level: crate::imsm::Level::Raid1,
-        strip_sectors: 128,
-        size: crate::imsm::geometry::SizeRequest::Largest,
-        born_in_sync: true,
-        allow_wide: false,
-    };
-    mpb.add_volume(&second).unwrap();
-    mpb
-}
-
 fn dirty_volumes(mpb: &Mpb) -> Vec<bool> {
     mpb.volumes.iter().map(|volume| volume.is_dirty()).collect()
 }
