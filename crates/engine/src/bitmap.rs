@@ -192,7 +192,7 @@ impl Engine {
             return true;
         }
         if self.volumes[at].view.failed {
-            // What it has not on record by now (that the session writes, that it is dirty, a bit) it never will have.
+            // Nothing more goes on record for it: a write that would need a dirty mark, or a bit, is an error.
             let may_begin = self.has_on_record(&request);
             if !may_begin {
                 let loss = self.loss(index);

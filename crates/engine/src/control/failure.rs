@@ -86,9 +86,10 @@ impl Controller {
         self.failures.is_empty() && self.undecided.is_empty()
     }
 
-    /// Whether another update of the record would leave a drive two behind that has failed and of which that is not
-    /// on record, for volumes that have all failed: the next start would take it for an old copy, and could not start
-    /// what lacks nothing but that drive. A volume that goes on needs its record.
+    /// Whether the record may not move on. When every volume has failed, some drive's failure is not on record, so that
+    /// the volumes start again once the drive is back. If that drive lacks the latest update, one more would put it
+    /// two behind, and the next start would take it for an old copy. A volume that goes on needs its record, whatever
+    /// that costs the others.
     pub(super) fn would_outdate(&self) -> bool {
         let unrecorded = self.record.active().0 & self.failed.0;
         let behind = unrecorded & self.updater.lacking().0;

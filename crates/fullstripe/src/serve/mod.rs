@@ -302,6 +302,10 @@ fn serve(
         hook.finish(STOP_WITHIN);
     }
     let opened = opened.map(drop);
+    if let (Err(_), Err(error)) = (&opened, &result) {
+        // The process ends with the first error.
+        announcer.say(&format_args!("{error:#}"));
+    }
     announcer.finish(PRINT_WITHIN);
     opened?;
     result?.check().map(|()| ExitCode::SUCCESS)

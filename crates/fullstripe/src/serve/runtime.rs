@@ -222,10 +222,10 @@ impl Runtime {
         // The end of a scrub that is not written down would have the next process go on with it. Its orders are
         // answered as long as the data threads are there.
         scrub_keeper.thread().unpark();
-        let ended = scrub_keeper.join();
-        ended.map_err(|_| anyhow!("the thread that writes down how far scrubs are panicked"))?;
+        let kept = scrub_keeper.join();
         let failed = std::mem::take(&mut *lock(&shared.ended_failed));
         let left = end(&shared, threads)?;
+        kept.map_err(|_| anyhow!("the thread that writes down how far scrubs are panicked"))?;
         Ok(Ended { left, failed })
     }
 }

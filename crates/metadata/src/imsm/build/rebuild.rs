@@ -152,12 +152,10 @@ impl Mpb {
         if !of.rebuild_targets().any(|target| target != slot) {
             return self.finish_rebuild(volume);
         }
-        if let Some(migration) = &mut of.migration
-            && let Some(entry) = migration.second_map.order.get_mut(slot)
-        {
-            entry.out_of_sync = false;
-            migration.second_map.settle();
-        }
+        let migration = of.migration.as_mut();
+        let second_map = &mut migration.expect("a rebuild has targets").second_map;
+        second_map.order[slot].out_of_sync = false;
+        second_map.settle();
         Ok(())
     }
 

@@ -89,7 +89,7 @@ pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refu
         .or_else(|| candidates.next())
         .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
     for _ in 0..=copies.len() {
-        // The newest of them: an older one may itself have been left behind by that.
+        // The newest accuser: what an older record accuses may since have been taken back.
         let accuser = copies
             .iter()
             .filter(|copy| copy.marks_failed(&winner) && winner.lists(copy))
