@@ -6,9 +6,9 @@ Boots user-mode Linux with mdadm, which gets the very files that fullstripe uses
 compared in full, by md's reads, by ours, and by a layout of its own (volume.py). Before and after md has had the
 drives, `mdadm --examine` and `fullstripe examine` must say the same, field by field (agree.py).
 
-Prints a table; the last line is 'N passed, N failed'. Exit code 1 if a case fails. What is missing on the machine
-is said aloud, and nothing is run. --long takes the cases too that CI leaves out; --write puts the table into a
-file, between two marks.
+Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. Exit code 1 if a case
+fails. What is missing on the machine is said aloud, and nothing is run. --long takes the cases too that CI leaves
+out; --write puts the table into a file, between two marks.
 """
 import argparse
 import os
@@ -116,8 +116,10 @@ def main():
             print(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    failed = sum(outcome.failed for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    if failed:
+        print("\n".join(["", "Failed:", *map(table.line, failed), ""]))
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed or not outcomes else 0
 
 
