@@ -95,6 +95,7 @@ fn outlive_file_size_limit() {
 }
 
 fn main() -> ExitCode {
+    manual::offer_completions(Cli::command);
     outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let parsed = Cli::command().try_get_matches_from(&arguments);
@@ -136,7 +137,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args, Cli::command()),
     }
 }

@@ -1,17 +1,21 @@
 //! Completions for shells and manual pages, both made from the command line's own definition.
 //!
-//! For those who package the program: the two commands are not listed by `--help`.
+//! A shell asks the program itself while somebody types ([`offer_completions`]), because only a running array knows
+//! its drives; `completions` prints what makes the shell ask.
 
+use crate::commands::words::print_text;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
-use clap_complete::Shell;
+use clap_complete::env::Shells;
+use clap_complete::{CompleteEnv, Shell};
 use std::fs;
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What users type.
 const NAME: &str = "fullstripe";
+/// By this variable of the environment a shell says that it asks.
+const VARIABLE: &str = "FULLSTRIPE_COMPLETE";
 
 /// Print the completions for a shell.
 #[derive(Args, Debug)]
@@ -29,31 +33,29 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Prints the completions of `command` for a shell.
+/// Prints what makes a shell ask for completions.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn completions(args: &CompletionsArgs, command: Command) -> Result<ExitCode> {
-    match std::io::stdout().write_all(&completions_text(args.shell, &command)) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+pub fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
+    print_text(&registration(args.shell)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn completions_text(shell: Shell, command: &Command) -> Vec<u8> {
+fn registration(shell: Shell) -> Result<String> {
+    let shells = Shells::builtins();
+    let name = shell.to_string();
+    let completer = shells
+        .completer(&name)
+        .with_context(|| format!("nothing is known of {name}"))?;
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut visible_part(command), NAME, &mut text);
-    text
+    completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut text)?;
+    Ok(String::from_utf8(text)?)
 }
 
-/// The generators for shells offer hidden commands too, so they get a command that has none.
-fn visible_part(command: &Command) -> Command {
-    let subcommands = command.get_subcommands();
-    Command::new(NAME)
-        .version(env!("CARGO_PKG_VERSION"))
-        .args(command.get_arguments().cloned())
-        .groups(command.get_groups().cloned())
-        .subcommands(subcommands.filter(|one| !one.is_hide_set()).cloned())
+/// Answers a shell that asks for completions, and ends the process then; else does nothing.
+pub fn offer_completions(command: fn() -> Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
 /// Writes the manual pages of `command` and its visible subcommands.
@@ -73,6 +75,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
     use std::collections::BTreeSet;
+    use std::ffi::OsString;
 
     fn command() -> Command {
         crate::Cli::command()
@@ -90,24 +93,40 @@ mod tests {
         below.chain([format!("{name}.1")]).collect()
     }
 
+    /// What a shell offers behind these words.
+    fn offered(words: &[&str]) -> Vec<String> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let at = words.len() - 1;
+        let found = clap_complete::engine::complete(&mut command(), words, at, None).unwrap();
+        let values = found
+            .iter()
+            .map(|one| one.get_value().to_string_lossy().into_owned());
+        values.collect()
+    }
+
     #[test]
-    fn every_shell_offers_every_visible_command_and_its_options() {
+    fn a_shell_offers_every_visible_command_and_its_options() {
+        let commands = offered(&[NAME, ""]);
+        for name in visible(&command()).map(Command::get_name) {
+            assert!(commands.iter().any(|one| one == name), "{name} is missing");
+        }
+        assert!(
+            commands.iter().all(|one| one != "completions"),
+            "offers a hidden command"
+        );
+        assert!(offered(&[NAME, "serve", "--"]).contains(&"--shards".to_owned()));
+        assert!(visible(&command()).any(|one| one.get_name() == "doctor"));
+    }
+
+    #[test]
+    fn every_shell_is_told_to_ask_this_program() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let text = String::from_utf8(completions_text(shell, &command())).unwrap();
-            for name in visible(&command()).map(Command::get_name) {
-                assert!(text.contains(name), "{shell}: {name} is missing");
-            }
-            // Fish writes long options without their dashes.
+            let text = registration(shell).unwrap();
             assert!(
-                text.contains("shards"),
-                "{shell}: options of serve are missing"
-            );
-            assert!(
-                !text.contains("completions"),
-                "{shell}: offers a hidden command"
+                text.contains(NAME) && text.contains(VARIABLE),
+                "{shell}: {text}"
             );
         }
-        assert!(visible(&command()).any(|one| one.get_name() == "doctor"));
     }
 
     #[test]

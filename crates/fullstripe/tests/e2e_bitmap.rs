@@ -111,7 +111,7 @@ fn a_drive_that_was_away_comes_back_also_to_another_process() {
         let server = bed.serve(bed.drives()).start();
         let load = ledger(&server, 9).load(server.clients("data", 2), Mix::Small);
         load.wait_for(300, 30);
-        server.order(&["fail", "1"]).ok();
+        server.order(&["fail", "d1"]).ok();
         load.wait_for(400, 30);
         let known = load.stop();
         server.stop();
@@ -137,7 +137,7 @@ fn a_drive_that_was_away_comes_back_also_to_another_process() {
             .unwrap()
             .iter()
             .find(|member| member["name"].as_str().unwrap().ends_with(&name(&bed, 0)))
-            .map(|member| member["id"].to_string())
+            .map(|member| member["name"].as_str().expect("a name").to_owned())
             .expect("it serves");
         server.order(&["fail", &again]).ok();
         let load = known.load(server.clients("data", 1), Mix::Small);
@@ -168,11 +168,11 @@ fn a_drive_from_before_a_replacement_is_not_trusted() {
     let spare = bed.drive(2).display().to_string();
     let server = bed.serve(bed.first(2)).start();
     server.client("data").write(0, &[1; 65536]).unwrap();
-    server.order(&["fail", "1"]).ok();
+    server.order(&["fail", "d1"]).ok();
     server.order(&["add-spare", &spare]).ok();
     server.wait_optimal(60);
     server.client("data").write(8 * MIB, &[2; 65536]).unwrap();
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "d2"]).ok();
     server.stop();
     let server = bed
         .serve(&[bed.drive(0).to_owned(), bed.drive(1).to_owned()])
@@ -202,12 +202,12 @@ fn a_drive_that_is_refused_keeps_every_byte() {
             server.client(volume).write(offset, &[1; 4096]).unwrap();
         }
     }
-    server.order(&["fail", "1"]).ok();
+    server.order(&["fail", "d1"]).ok();
     let spare = bed.drive(3).display().to_string();
     server.order(&["add-spare", &spare]).ok();
     server.wait_optimal(60);
-    server.order(&["remove", "1"]).ok();
-    server.order(&["fail", "3"]).ok();
+    server.order(&["remove", "d1"]).ok();
+    server.order(&["fail", "d3"]).ok();
     let before = std::fs::read(bed.drive(1)).unwrap();
     let old = bed.drive(1).display().to_string();
     server

@@ -86,7 +86,7 @@ fn nbdcopy_brings_back_what_it_took() {
             "RAID {level}"
         );
         if level != 0 {
-            server.order(&["fail", "1"]).ok();
+            server.order(&["fail", "data:1"]).ok();
             run(
                 tool("nbdcopy")
                     .args(several)
@@ -136,7 +136,7 @@ fn qemu_io_finds_its_patterns() {
         !wrote.out.contains("failed") && !wrote.err.contains("error"),
         "{wrote}"
     );
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "d2"]).ok();
     let read = io(&[
         "read -P 0x11 0 4k",
         "read -P 0x22 4k 512",
@@ -193,7 +193,7 @@ fn fio_verifies_while_a_member_dies_and_a_spare_is_rebuilt() {
     };
     println!("FULLSTRIPE_SEED={seed}");
     for (level, members) in [(5, 3), (10, 4), (1, 2)] {
-        let victim = (seed % members as u64).to_string();
+        let victim = format!("data:{}", seed % members as u64);
         let bed = Bed::new(members + 1, 96 * MIB);
         bed.create("data", level, bed.first(members), &[]);
         let server = bed
@@ -376,7 +376,7 @@ fn file_systems_in_a_gpt_live_through_failure_and_restart() {
         let mounted = mount(device.device(), bed.path("mnt"));
         write_tree(&mounted.place().join("before"), number);
         if number == 1 {
-            server.order(&["fail", "1"]).ok();
+            server.order(&["fail", "data:1"]).ok();
         }
         write_tree(&mounted.place().join("degraded"), 100 + number);
         mounted.end();

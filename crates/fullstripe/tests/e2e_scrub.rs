@@ -144,7 +144,7 @@ fn a_scheduled_scrub_comes_again_and_again_in_later_processes_too() {
     server.wait_event("job-ended", "repair finished, 1 stripes did not match", 30);
     server.wait_event("job-ended", "repair finished", 30);
     // Nothing is compared while something is missing.
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "d2"]).ok();
     server.wait_status("idle", 20, |status| status["volumes"][0]["job"].is_null());
     let before = server.count_events("job-started");
     std::thread::sleep(Duration::from_secs(5));
@@ -199,7 +199,7 @@ fn a_report_names_every_place_and_an_explanation_every_byte() {
     client.write(600 * 512, &[1; 4096]).expect("a write");
     explain("600");
     client.write(600 * 512, &[2; 4096]).expect("a write");
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "d2"]).ok();
     explain("600").refused("nothing to compare with");
     server.stop();
 }

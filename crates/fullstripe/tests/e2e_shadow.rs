@@ -101,7 +101,7 @@ fn a_lost_drive_does_not_come_back_with_old_data() {
     let server = bed.serve(bed.drives()).start();
     let mut ledger = ledger(&server, 9);
     ledger.fill(&mut server.client("data"));
-    server.order(&["fail", "1"]).ok();
+    server.order(&["fail", "d1"]).ok();
     server.wait_event("failure-recorded", "d1", 10);
     let load = ledger.load(server.clients("data", 2), Mix::Everything);
     load.wait_for(300, 30);

@@ -21,7 +21,7 @@ fn the_event_command_hears_of_everything() {
         .serve(bed.first(3))
         .option(&["--on-event", hook])
         .start();
-    server.order(&["fail", "1"]).ok();
+    server.order(&["fail", "data:1"]).ok();
     let spare = bed.drive(3).display().to_string();
     server.order(&["add-spare", &spare]).ok();
     server.wait_event("job-ended", "rebuild finished", 60);
@@ -93,7 +93,7 @@ fn whoever_watches_sees_each_change() {
         }
     };
     wait_for("volume data: optimal");
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "data:2"]).ok();
     wait_for("volume data: degraded");
     wait_for("volume data slot 2: failed");
     server.stop();
@@ -133,7 +133,7 @@ fn json_lines_go_to_a_reader_that_comes_and_goes() {
     let mut follow = bed.fullstripe(&["events", "--follow", "--json", "--socket", &api]);
     follow.stdout(Stdio::piped()).stderr(Stdio::piped());
     drop(Guarded::start(&mut follow));
-    server.order(&["fail", "0"]).ok();
+    server.order(&["fail", "data:0"]).ok();
     server.wait_event("failure-recorded", "d0", 10);
     let said = server.order(&["events", "--json"]).ok();
     let kinds: Vec<String> = said
@@ -169,9 +169,7 @@ fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
     let panel = server.order(&["status"]).ok().out;
     assert!(panel.contains("its file is deleted"), "{panel}");
     let with = bed.drive(3).display().to_string();
-    server
-        .order(&["replace", "data", "1", "--with", &with])
-        .ok();
+    server.order(&["replace", "data:1", "--with", &with]).ok();
     server.wait_event("job-ended", "replace finished", 60);
     load.wait_for(50, 30);
     let mut ledger = load.stop();

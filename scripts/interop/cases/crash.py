@@ -80,7 +80,9 @@ def ours(level, policy=(), sizes="4k-64k"):
             require_consistent(text)
         require_sum(text, content)
         written = require_old_or_new(bench.volume().content(), old, new, at)
-        require(not bench.volume().wrong_rows(), "rows are wrong")
+        volume = bench.volume()
+        require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong, dirty {volume.report['dirty']}, "
+                f"migration {volume.report['migration']}, after {said(text)}")
         require_served(bench, content)
         return f"{written} sectors written before the end" + (", resynchronised" if level else "")
 

@@ -13,7 +13,8 @@ use planted::{Bug, planted};
 impl Controller {
     pub(super) fn command(&mut self, command: Command) -> Result<(), Refused> {
         match command {
-            Command::Fail(member) => self.command_fail(member),
+            Command::Fail(member) => self.command_fail(member, false),
+            Command::FailWithVolumes(member) => self.command_fail(member, true),
             Command::Remove(member) => self.command_remove(member),
             Command::MayAddSpare {
                 member,
@@ -89,7 +90,7 @@ impl Controller {
             .map_or(MemberState::Absent, |member| member.state)
     }
 
-    fn command_fail(&mut self, member: MemberId) -> Result<(), Refused> {
+    fn command_fail(&mut self, member: MemberId, volumes_may_fail: bool) -> Result<(), Refused> {
         if !matches!(self.state(member), MemberState::Active | MemberState::Spare)
             || self.failed.has(member)
         {
@@ -104,7 +105,9 @@ impl Controller {
                 .sync
                 .is_some_and(|sync| !matches!(sync.kind, super::record::SyncKind::Rebuild(_)));
             let parity = volume.geometry.level == crate::layout::Level::Raid5;
-            if !volume.geometry.survives(left) || (unsynced && parity) {
+            let survives = volume.geometry.survives(left);
+            // A volume that goes on would compute what is lost from parity that does not fit it.
+            if (!survives && !volumes_may_fail) || (survives && unsynced && parity) {
                 return Err(Refused::WouldLoseData);
             }
         }

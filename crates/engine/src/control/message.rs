@@ -49,6 +49,8 @@ pub struct Returning {
 pub enum Command {
     /// Stop using a member, as if it had failed.
     Fail(MemberId),
+    /// The same, although volumes may fail by it. That does not go on record: they start again with the member.
+    FailWithVolumes(MemberId),
     /// Forget a failed member or a spare.
     Remove(MemberId),
     /// Would [`Command::AddSpare`] be carried out? Changes nothing. To be asked before anything is written to the

@@ -3,6 +3,7 @@
 use crate::memory::client::Client;
 use crate::memory::{Array, geometry, record};
 use crate::{quick, shapes};
+use engine::control::Controller;
 use engine::control::message::{Command, Refused};
 use engine::control::record::{MemberState, Record, SyncKind};
 use engine::event::{Event, VolumeEnd};
@@ -199,6 +200,35 @@ fn what_would_lose_data_is_refused() {
         repair: false,
     };
     assert_eq!(array.command(scrub), Err(Refused::Busy));
+}
+
+#[test]
+fn a_member_is_failed_with_its_volume_only_by_an_order_that_says_so() {
+    let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
+    let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
+    // A volume that goes on without it is none to ask about.
+    assert_eq!(array.command(Command::FailWithVolumes(MemberId(0))), Ok(()));
+    fn controller(array: &Array) -> &Controller {
+        array.shards[0].engine.controller().unwrap()
+    }
+    let state = |array: &Array, id: usize| controller(array).wanted().members[id].state;
+    assert_eq!(state(&array, 0), MemberState::Failed);
+    assert!(!controller(&array).is_failed(VolumeId(0)));
+    assert_eq!(array.command(Command::FailWithVolumes(MemberId(2))), Ok(()));
+    assert!(controller(&array).is_failed(VolumeId(0)));
+    assert!(controller(&array).has_failed(MemberId(2)));
+    assert_eq!(
+        state(&array, 2),
+        MemberState::Active,
+        "it starts again with that drive"
+    );
+    // A volume that would go on, with parity that does not fit: what is lost could not be computed.
+    let unsynced = record(shape, 0, Some(SyncKind::Resync));
+    let mut array = Array::new(unsynced, 1, 5, Options::default());
+    assert_eq!(
+        array.command(Command::FailWithVolumes(MemberId(0))),
+        Err(Refused::WouldLoseData)
+    );
 }
 
 #[test]

@@ -41,20 +41,10 @@ fn departed(known: &mut BTreeSet<u8>, status: &Status) -> Vec<MemberId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::status::MemberStatus;
+    use crate::serve::status::samples::member;
 
     fn status(states: &[&str]) -> Status {
-        let member = |(id, state): (u8, &&str)| MemberStatus {
-            id,
-            name: String::new(),
-            serial: String::new(),
-            size_bytes: 0,
-            state: (*state).to_owned(),
-            io_path: "ring".to_owned(),
-            deleted: false,
-            bad_blocks: Vec::new(),
-            bad_block_bytes: 0,
-        };
+        let member = |(id, state): (u8, &&str)| member(id, state);
         Status {
             members: (0..).zip(states).map(member).collect(),
             ..Status::default()

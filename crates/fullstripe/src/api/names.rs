@@ -1,8 +1,10 @@
 //! What people call drives and volumes, and which one they mean.
 //!
-//! A drive is named by its number, by what it was called when the array was started or it was
-//! added, by the last part of that path, or by its serial. Numbers come first. Removed drives have
-//! no name any more, because the same drive may have come back under a new number.
+//! A drive is named by what it was called when the array was started or it was added, by its serial, by the last part
+//! of its path, or by where it is: `VOLUME:SLOT`. All of these survive a restart. Its number does not: it is the place
+//! of the drive in this process' list, and is for programs, which read it from the status just before
+//! ([`member`]). People who type a number may as well mean a slot, so they are asked back ([`drive`]). Removed drives
+//! have no name any more, because the same drive may have come back under a new number.
 
 use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 
@@ -11,48 +13,128 @@ use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 pub enum NameError {
     /// Nothing has it.
     Unknown(String),
-    /// More than one has it.
+    /// It may mean more than one thing.
     Ambiguous(String),
 }
 
-/// The drive that `name` stands for.
+/// The drive that a program means by `name`: a number, or what people call it.
 ///
 /// # Errors
 /// None or more than one; the sentence lists what there is.
 pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
-    let present = || {
-        status
-            .members
-            .iter()
-            .filter(|member| member.state != "removed")
-    };
     if let Ok(number) = name.parse::<u8>()
-        && let Some(member) = present().find(|member| member.id == number)
+        && let Some(member) = present(status).find(|member| member.id == number)
     {
         return Ok(member);
     }
-    let ways: [fn(&MemberStatus) -> &str; 3] = [
-        |member| &member.name,
-        |member| &member.serial,
-        |member| last_part(&member.name),
-    ];
-    for way in ways {
-        let found: Vec<&MemberStatus> = present().filter(|member| way(member) == name).collect();
-        match found[..] {
-            [] => {}
-            [member] => return Ok(member),
-            _ => {
-                return Err(NameError::Ambiguous(format!(
-                    "{name:?} may mean {}; give the number",
-                    list(found.into_iter())
-                )));
-            }
+    named(status, name)
+}
+
+/// The drive that somebody at a terminal means by `name`.
+///
+/// # Errors
+/// None or more than one, or `name` is a bare number: it could be a slot's or a drive's, and they differ after a drive
+/// has been replaced. The sentence says what to type.
+pub fn drive<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
+    match name.parse::<u8>() {
+        Ok(number) => Err(NameError::Ambiguous(meanings_of_number(status, number))),
+        Err(_) => named(status, name),
+    }
+}
+
+fn present(status: &Status) -> impl Iterator<Item = &MemberStatus> {
+    let members = status.members.iter();
+    members.filter(|member| member.state != "removed")
+}
+
+fn named<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
+    let in_slot = in_slot(status, name)?;
+    // Whatever may be meant is looked at: a drive may be called like a slot that another drive is in.
+    let is_named = |member: &&MemberStatus| {
+        let is_in_slot = in_slot.is_some_and(|in_slot| in_slot.id == member.id);
+        member.name == name || member.serial == name || is_in_slot
+    };
+    let is_last_part = |member: &&MemberStatus| last_part(&member.name) == name;
+    let mut found: Vec<&MemberStatus> = present(status).filter(is_named).collect();
+    if found.is_empty() {
+        found = present(status).filter(is_last_part).collect();
+    }
+    match found[..] {
+        [] => {}
+        [member] => return Ok(member),
+        _ => {
+            return Err(NameError::Ambiguous(format!(
+                "\"{name}\" may mean {}; give the whole path, the serial, or VOLUME:SLOT",
+                list(status, found.into_iter())
+            )));
         }
     }
+    if status.volumes.iter().any(|volume| volume.name == name) {
+        return Err(NameError::Ambiguous(format!(
+            "\"{name}\" is a volume; name one of its drives: {}",
+            list(status, present(status))
+        )));
+    }
     Err(NameError::Unknown(format!(
-        "there is no drive {name:?} in this array; there are {}",
-        list(present())
+        "there is no drive \"{name}\" in this array; there are {}",
+        list(status, present(status))
     )))
+}
+
+/// The drive that is where `name` says, if it says `VOLUME:SLOT`.
+fn in_slot<'a>(status: &'a Status, name: &str) -> Result<Option<&'a MemberStatus>, NameError> {
+    let place = name.rsplit_once(':').and_then(|(volume, slot)| {
+        let volume = status.volumes.iter().find(|one| one.name == volume)?;
+        Some((volume, slot.parse::<usize>().ok()?))
+    });
+    let Some((volume, at)) = place else {
+        return Ok(None);
+    };
+    let Some(slot) = volume.slots.get(at) else {
+        let last = volume.slots.len() - 1;
+        return Err(NameError::Unknown(format!(
+            "volume {} has no slot {at}; it has 0 to {last}",
+            volume.name
+        )));
+    };
+    let drive = present(status).find(|member| Some(member.id) == slot.member);
+    drive.map(Some).ok_or_else(|| {
+        NameError::Unknown(format!(
+            "no drive is in slot {at} of volume {}",
+            volume.name
+        ))
+    })
+}
+
+/// Where a drive is, as `VOLUME:SLOT`, in every volume.
+#[must_use]
+pub fn places(status: &Status, member: &MemberStatus) -> Vec<String> {
+    let mut places = Vec::new();
+    for volume in &status.volumes {
+        let is_its = |slot: &crate::serve::status::SlotStatus| slot.member == Some(member.id);
+        let slot = volume.slots.iter().position(is_its);
+        places.extend(slot.map(|slot| format!("{}:{slot}", volume.name)));
+    }
+    places
+}
+
+/// A sentence with all that a bare number may mean.
+fn meanings_of_number(status: &Status, number: u8) -> String {
+    let in_slots = status.volumes.iter().filter_map(|volume| {
+        let slot = volume.slots.get(usize::from(number))?;
+        let drive = present(status).find(|member| Some(member.id) == slot.member);
+        let name = drive.map_or("no drive", |drive| &drive.name);
+        Some(format!("slot {number} of {} ({name})", volume.name))
+    });
+    let numbered = present(status).find(|member| member.id == number);
+    let numbered =
+        numbered.map(|member| format!("drive number {number} of the API ({})", member.name));
+    let meanings: Vec<String> = in_slots.chain(numbered).collect();
+    let meanings = match meanings.is_empty() {
+        true => "nothing in this array".to_owned(),
+        false => meanings.join(", or "),
+    };
+    format!("{number} may mean {meanings}; name the drive by its path or serial, or as VOLUME:SLOT")
 }
 
 /// The number and the description of the volume that `name` stands for.
@@ -70,7 +152,7 @@ pub fn volume<'a>(status: &'a Status, name: &str) -> Result<(u8, &'a VolumeStatu
             .map(|volume| volume.name.as_str())
             .collect();
         NameError::Unknown(format!(
-            "there is no volume {name:?} in this array; there is {}",
+            "there is no volume \"{name}\" in this array; there is {}",
             if names.is_empty() {
                 "none".to_owned()
             } else {
@@ -84,9 +166,12 @@ fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-fn list<'a>(members: impl Iterator<Item = &'a MemberStatus>) -> String {
+fn list<'a>(status: &Status, members: impl Iterator<Item = &'a MemberStatus>) -> String {
     let each: Vec<String> = members
-        .map(|member| format!("{} ({})", member.id, member.name))
+        .map(|member| match places(status, member)[..] {
+            [] => format!("{} ({})", member.name, member.state),
+            ref places => format!("{} ({})", member.name, places.join(", ")),
+        })
         .collect();
     if each.is_empty() {
         "none".to_owned()
@@ -96,55 +181,4 @@ fn list<'a>(members: impl Iterator<Item = &'a MemberStatus>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn status(drives: &[(&str, &str, &str)]) -> Status {
-        let member = |(id, (name, serial, state)): (u8, &(&str, &str, &str))| MemberStatus {
-            id,
-            name: (*name).to_owned(),
-            serial: (*serial).to_owned(),
-            size_bytes: 0,
-            state: (*state).to_owned(),
-            io_path: "ring".to_owned(),
-            deleted: false,
-            bad_blocks: Vec::new(),
-            bad_block_bytes: 0,
-        };
-        Status {
-            members: (0..).zip(drives).map(member).collect(),
-            ..Status::default()
-        }
-    }
-
-    #[test]
-    fn a_drive_goes_by_number_name_serial_and_file_name() {
-        let status = status(&[
-            ("/dev/nvme0n1", "S0", "active"),
-            ("/dev/nvme1n1", "S1", "removed"),
-            ("/dev/nvme1n1", "S1", "spare"),
-            ("/dev/0", "S3", "failed"),
-        ]);
-        let id = |name| member(&status, name).map(|member| member.id);
-        assert_eq!(id("0"), Ok(0));
-        assert_eq!(id("/dev/0"), Ok(3));
-        assert_eq!(id("S3"), Ok(3));
-        for name in ["2", "/dev/nvme1n1", "S1", "nvme1n1"] {
-            assert_eq!(id(name), Ok(2), "{name}");
-        }
-        let unknown = "there is no drive \"1\" in this array; there are 0 (/dev/nvme0n1), \
-                       2 (/dev/nvme1n1), 3 (/dev/0)";
-        assert_eq!(id("1"), Err(NameError::Unknown(unknown.to_owned())));
-    }
-
-    #[test]
-    fn a_file_name_that_two_drives_share_is_asked_back() {
-        let status = status(&[("/a/d.img", "A", "active"), ("/b/d.img", "B", "active")]);
-        let asked = "\"d.img\" may mean 0 (/a/d.img), 1 (/b/d.img); give the number";
-        assert_eq!(
-            member(&status, "d.img").map(|member| member.id),
-            Err(NameError::Ambiguous(asked.to_owned()))
-        );
-        assert_eq!(member(&status, "/b/d.img").unwrap().id, 1);
-    }
-}
+mod tests;

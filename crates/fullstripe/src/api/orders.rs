@@ -5,10 +5,12 @@
 
 use super::errors::ApiError;
 use super::names;
-use super::schema::{Done, ErrorBody, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest};
+use super::schema::{
+    Done, ErrorBody, FailRequest, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest,
+};
 use super::state::{App, blocking};
 use crate::serve::events::NotDone;
-use crate::serve::status::{Status, VolumeStatus};
+use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -32,30 +34,68 @@ pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     })
 }
 
+/// A body that may be left out.
+fn parse_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, ApiError> {
+    match body.is_empty() {
+        true => Ok(T::default()),
+        false => parse(body),
+    }
+}
+
 /// Stops using a drive, as if it had failed.
-#[utoipa::path(post, path = "/v1/members/{member}/fail",
-    params(("member" = String, Path, description = "number, name or serial of a drive")),
-    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "the array would lose data")))]
-pub async fn fail(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+#[utoipa::path(post, path = "/v1/members/{member}/fail", request_body = FailRequest,
+    params(("member" = String, Path, description = "number, name, serial or VOLUME:SLOT of a drive")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "a volume cannot do without it")))]
+pub async fn fail(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let request: FailRequest = parse_or_default(&body)?;
     blocking(app, move |app| {
         let status = app.status()?;
         let member = names::member(&status, &name)?;
-        app.command(Command::Fail(MemberId(member.id)))
-            .map_err(|refused| match refused {
-                NotDone::Refused(Refused::NoSuch) => {
-                    ApiError::conflict(format!("{} is {} already", member.name, member.state))
-                }
-                refused => ApiError::not_done(&format!("{} is not failed", member.name), refused),
-            })?;
+        let id = MemberId(member.id);
+        let order = match request.volumes_may_fail {
+            true => Command::FailWithVolumes(id),
+            false => Command::Fail(id),
+        };
+        app.command(order).map_err(|refused| match refused {
+            NotDone::Refused(Refused::NoSuch) => {
+                ApiError::conflict(format!("{} is {} already", member.name, member.state))
+            }
+            NotDone::Refused(Refused::WouldLoseData) => {
+                ApiError::conflict(needed_by(&status, member)).protecting_data()
+            }
+            refused => ApiError::not_done(&format!("{} is not failed", member.name), refused),
+        })?;
         Ok(done(format!("{} is failed", member.name)))
     })
     .await
 }
 
+/// Which volumes cannot do without the drive, and why.
+fn needed_by(status: &Status, member: &MemberStatus) -> String {
+    let needs = |volume: &&VolumeStatus| {
+        let mut slots = volume.slots.iter();
+        slots.any(|slot| slot.member == Some(member.id) && !slot.can_be_lost)
+    };
+    let needing: Vec<String> = status
+        .volumes
+        .iter()
+        .filter(needs)
+        .map(|volume| format!("{} (RAID {}, {})", volume.name, volume.level, volume.state))
+        .collect();
+    let needing = match needing.is_empty() {
+        true => "a volume".to_owned(),
+        false => needing.join(" and "),
+    };
+    format!(
+        "{} is not failed: {needing} cannot do without it",
+        member.name
+    )
+}
+
 /// Lets go of a failed drive or a spare.
 #[utoipa::path(post, path = "/v1/members/{member}/remove",
-    params(("member" = String, Path, description = "number, name or serial of a drive")),
+    params(("member" = String, Path, description = "number, name, serial or VOLUME:SLOT of a drive")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
         (status = 409, body = ErrorBody, description = "the drive is in use")))]
 pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
@@ -64,17 +104,26 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         let member = names::member(&status, &name)?;
         app.command(Command::Remove(MemberId(member.id)))
             .map_err(|refused| match refused {
-                NotDone::Refused(Refused::WouldLoseData) => ApiError::conflict(format!(
-                    "{} is in use; `replace` it, or `fail` it first",
-                    member.name
-                ))
-                .protecting_data(),
+                NotDone::Refused(Refused::WouldLoseData) => {
+                    ApiError::conflict(in_use(member)).protecting_data()
+                }
                 refused => ApiError::not_done(&format!("{} is not removed", member.name), refused),
             })?;
         app.shared.detach(MemberId(member.id));
         Ok(done(format!("{} is removed", member.name)))
     })
     .await
+}
+
+/// Why a drive is not let go of.
+fn in_use(member: &MemberStatus) -> String {
+    let name = &member.name;
+    if member.state == "failed" {
+        return format!(
+            "{name} is not removed: a volume failed with it and needs what it holds; bring it back, `stop`, and serve again"
+        );
+    }
+    format!("{name} is in use; `replace` it, or `fail` it first")
 }
 
 /// Adds a drive as a spare; a degraded volume takes it at once.
@@ -116,8 +165,11 @@ pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes
                 None => error,
             }
         })?;
+        let status = app.status()?;
+        let to_name = status.members.iter().find(|member| member.id == to.0);
+        let to_name = to_name.map_or_else(|| format!("drive {}", to.0), |drive| drive.name.clone());
         Ok(Json(Done {
-            text: format!("slot {slot} of {name} is being copied to drive {}", to.0),
+            text: format!("slot {slot} of {name} is being copied to {to_name}"),
             member: Some(to.0),
         }))
     })
@@ -229,12 +281,7 @@ pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     responses((status = 200, body = Done), (status = 400, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
-    let request = if body.is_empty() {
-        ScrubRequest::default()
-    } else {
-        parse(&body)?
-    };
-    let repair = request.repair;
+    let ScrubRequest { repair } = parse_or_default(&body)?;
     let doing = if repair { "repaired" } else { "checked" };
     on_volume(
         app,

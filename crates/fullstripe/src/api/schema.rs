@@ -27,6 +27,16 @@ pub struct ErrorBody {
     pub protects_data: bool,
 }
 
+/// A drive shall not be used any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailRequest {
+    /// Do it although volumes that cannot do without the drive fail with it. That does not go on record: they start
+    /// again with the drive.
+    #[serde(default)]
+    pub volumes_may_fail: bool,
+}
+
 /// A drive that shall become a spare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

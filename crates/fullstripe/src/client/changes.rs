@@ -45,10 +45,7 @@ fn facts(status: &Status) -> BTreeMap<String, String> {
         }
     }
     for member in &status.members {
-        facts.insert(
-            format!("drive {} ({})", member.id, member.name),
-            member_state(member),
-        );
+        facts.insert(format!("drive {}", member.name), member_state(member));
     }
     facts
 }

@@ -4,12 +4,15 @@
 //! shows the answer, as text for people or with `--json` as what the interface said. What may be
 //! done is decided by the serving process alone.
 //!
-//! [`connection`] is the client itself. [`status`] and [`events`] look, [`orders`] changes things,
-//! [`jobs`] orders long work and can wait for its end. [`panel`] and [`changes`] put a status into
-//! words.
+//! [`connection`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
+//! their [`consequences`] first, [`orders`] gives the others, [`jobs`] orders long work and can wait for its end.
+//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell.
 
 mod changes;
+mod completion;
 pub mod connection;
+mod consequences;
+mod drives;
 mod events;
 mod jobs;
 mod orders;
@@ -36,13 +39,13 @@ pub enum ClientCommand {
     /// Show what has happened to the running array
     Events(events::EventsArgs),
     /// Stop using a drive, as if it had failed
-    Fail(orders::MemberArgs),
+    Fail(drives::FailArgs),
     /// Let go of a failed drive or a spare
-    Remove(orders::MemberArgs),
+    Remove(drives::RemoveArgs),
     /// Add a drive as a spare; a degraded volume takes it at once
     AddSpare(orders::AddSpareArgs),
-    /// Copy the drive in a slot to another one while it stays in service
-    Replace(orders::ReplaceArgs),
+    /// Copy a drive to another one while it stays in service
+    Replace(drives::ReplaceArgs),
     /// Bring a volume's redundancy back: take a spare, resume what is paused; show it or wait for it
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
@@ -94,10 +97,10 @@ pub fn run(command: &ClientCommand) -> Result<ExitCode> {
     let result = match command {
         ClientCommand::Status(args) => status::run(args),
         ClientCommand::Events(args) => events::run(args),
-        ClientCommand::Fail(args) => orders::on_member(args, "fail"),
-        ClientCommand::Remove(args) => orders::on_member(args, "remove"),
+        ClientCommand::Fail(args) => drives::fail(args),
+        ClientCommand::Remove(args) => drives::remove(args),
         ClientCommand::AddSpare(args) => orders::add_spare(args),
-        ClientCommand::Replace(args) => orders::replace(args),
+        ClientCommand::Replace(args) => drives::replace(args),
         ClientCommand::Rebuild(args) => jobs::rebuild(args),
         ClientCommand::Scrub(args) => scrub::run(args),
         ClientCommand::Pause(args) => orders::on_volume(args, "pause"),

@@ -2,8 +2,7 @@
 
 use super::Reach;
 use super::connection::{ClientError, encode};
-use crate::api::names;
-use crate::api::schema::{Done, RateRequest, ReplaceRequest, SpareRequest};
+use crate::api::schema::{Done, RateRequest, SpareRequest};
 use crate::serve::status::Status;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,16 +15,6 @@ use std::time::{Duration, Instant};
 /// How long `stop --wait` waits; the serving process gives itself less.
 const STOP_WITHIN: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// One drive.
-#[derive(Args, Debug)]
-pub struct MemberArgs {
-    /// Number, name or serial of the drive, as `status` shows them
-    #[arg(value_name = "DRIVE")]
-    member: String,
-    #[command(flatten)]
-    reach: Reach,
-}
 
 /// One volume.
 #[derive(Args, Debug)]
@@ -43,23 +32,6 @@ pub struct AddSpareArgs {
     #[arg(value_name = "DRIVE")]
     drive: String,
     /// Take the drive although it holds something, which is lost
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    reach: Reach,
-}
-
-/// A slot and its new drive.
-#[derive(Args, Debug)]
-pub struct ReplaceArgs {
-    /// Name of the volume
-    volume: String,
-    /// Slot of the drive to replace, as `status` shows it
-    slot: u8,
-    /// The new drive: a spare's number, name or serial, or the path of a drive to add
-    #[arg(long, value_name = "DRIVE")]
-    with: String,
-    /// Take the new drive although it holds something, which is lost
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -99,19 +71,10 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-fn answered(reach: &Reach, done: &Done) -> Result<ExitCode> {
+/// Prints the answer to an order.
+pub(super) fn answered(reach: &Reach, done: &Done) -> Result<ExitCode> {
     reach.print(done)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// `fail` and `remove`.
-///
-/// # Errors
-/// See [`ClientError`].
-pub fn on_member(args: &MemberArgs, what: &str) -> Result<ExitCode> {
-    let client = args.reach.connect()?;
-    let path = format!("/v1/members/{}/{what}", encode(&args.member));
-    answered(&args.reach, &client.order(Method::POST, &path)?)
 }
 
 /// `pause` and `resume`.
@@ -148,29 +111,6 @@ pub fn add_spare(args: &AddSpareArgs) -> Result<ExitCode> {
         &args.reach,
         &client.send(Method::POST, "/v1/spares", &request)?,
     )
-}
-
-/// `replace`.
-///
-/// # Errors
-/// The drive is misspelt; see also [`ClientError`].
-pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
-    let client = args.reach.connect()?;
-    let status: Status = client.get("/v1/status")?;
-    // A drive of the array is meant by its name, any other by its place in the file system.
-    let with = match names::member(&status, &args.with) {
-        Err(names::NameError::Unknown(_)) if args.with.parse::<u64>().is_err() => {
-            absolute(&args.with)?
-        }
-        _ => args.with.clone(),
-    };
-    let request = ReplaceRequest {
-        slot: args.slot,
-        with,
-        force: args.force,
-    };
-    let path = format!("/v1/volumes/{}/replace", encode(&args.volume));
-    answered(&args.reach, &client.send(Method::POST, &path, &request)?)
 }
 
 /// The specification as the serving process needs it, which works in another folder.

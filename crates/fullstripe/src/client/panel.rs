@@ -1,5 +1,6 @@
 //! A status as a small panel of text.
 
+use crate::api::names::places;
 use crate::commands::words::{size, table};
 use crate::serve::scrub::kept::ScrubStatus;
 use crate::serve::scrub::now_s;
@@ -8,15 +9,15 @@ use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
 /// Characters of a progress bar.
 const BAR_WIDTH: u64 = 30;
 
-/// The panel: volumes with their slots and background work, then drives, then the rest.
+/// The panel: how the array is, volumes with their slots and background work, then drives, then the rest.
 #[must_use]
 pub fn panel(status: &Status) -> String {
-    let mut text = String::new();
+    let mut text = format!("{}\n\n", status.health.text);
     for volume in &status.volumes {
         text += &volume_text(status, volume);
         text.push('\n');
     }
-    let head = ["DRIVE", "NAME", "SERIAL", "SIZE", "STATE"]
+    let head = ["DRIVE", "SERIAL", "SIZE", "PLACE", "STATE"]
         .map(str::to_owned)
         .to_vec();
     let present = status
@@ -24,7 +25,7 @@ pub fn panel(status: &Status) -> String {
         .iter()
         .filter(|member| member.state != "removed");
     let rows: Vec<Vec<String>> = std::iter::once(head)
-        .chain(present.map(drive_row))
+        .chain(present.map(|member| drive_row(status, member)))
         .collect();
     text += &table(0, &rows);
     text.push('\n');
@@ -50,12 +51,17 @@ fn limit(bytes_per_s: u64) -> String {
     }
 }
 
-fn drive_row(member: &MemberStatus) -> Vec<String> {
+fn drive_row(status: &Status, member: &MemberStatus) -> Vec<String> {
+    let places = places(status, member);
     vec![
-        member.id.to_string(),
         member.name.clone(),
         member.serial.clone(),
         size(member.size_bytes),
+        if places.is_empty() {
+            "-".to_owned()
+        } else {
+            places.join(" ")
+        },
         member_state(member),
     ]
 }
@@ -63,6 +69,9 @@ fn drive_row(member: &MemberStatus) -> Vec<String> {
 /// Its state, how much of it is on record as lost, and whether all of it will be.
 pub(super) fn member_state(member: &MemberStatus) -> String {
     let mut text = member.state.clone();
+    if let Some(cause) = &member.cause {
+        text += &format!(": {cause}");
+    }
     if member.deleted {
         text += ", its file is deleted and gone when serve ends";
     }
@@ -75,7 +84,9 @@ pub(super) fn member_state(member: &MemberStatus) -> String {
 
 fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     let mut text = format!("{}: {}\n", volume.name, headline(volume));
-    if let Some(cause) = &volume.cause {
+    // The first line says the worst already.
+    let cause = volume.cause.as_ref();
+    if let Some(cause) = cause.filter(|cause| !status.health.text.contains(cause.as_str())) {
         text += &format!("  cause: {cause}\n");
     }
     let row = |(at, slot): (usize, &crate::serve::status::SlotStatus)| {
@@ -90,7 +101,8 @@ fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
     };
     let rows: Vec<Vec<String>> = volume.slots.iter().enumerate().map(row).collect();
     text += &table(2, &rows);
-    if let Some(why) = &volume.not_started {
+    let why = volume.not_started.as_ref();
+    if let Some(why) = why.filter(|why| !status.health.text.contains(why.as_str())) {
         text += &format!("  {why}\n");
     }
     if let Some(job) = &volume.job {

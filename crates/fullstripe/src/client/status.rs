@@ -4,9 +4,11 @@ use super::Reach;
 use super::changes::changes;
 use super::connection::Client;
 use super::panel::panel;
+use crate::commands::exit_codes::{DEGRADED, FAILED_VOLUME};
 use crate::commands::words::{print_json, print_text};
+use crate::serve::health::{AT_RISK, FAILED, Health, WELL};
 use crate::serve::status::Status;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -15,6 +17,10 @@ use std::time::Duration;
 /// What to show, and how often.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
+    /// Say in one line how the array is, for scripts: exit code 0 if every volume has the redundancy of its level
+    /// (scrubs change nothing), 3 if one has not, 5 if one has failed or does not take writes, 1 if it cannot be told
+    #[arg(long, conflicts_with = "watch")]
+    check: bool,
     /// Keep showing: redrawn in place on a terminal, otherwise a line for each change
     #[arg(long)]
     watch: bool,
@@ -41,6 +47,9 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     if !args.watch {
         let status: Status = client.get("/v1/status")?;
+        if args.check {
+            return check(&args.reach, &status.health);
+        }
         if args.reach.json {
             print_json(&status)?;
         } else {
@@ -59,6 +68,22 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         },
     };
     watch(&client, args.interval, show)
+}
+
+/// `--check`.
+fn check(reach: &Reach, health: &Health) -> Result<ExitCode> {
+    let code = match health.state.as_str() {
+        WELL => 0,
+        AT_RISK => DEGRADED,
+        FAILED => FAILED_VOLUME,
+        _ => bail!("the serving process does not say how the array is; it is of an older version"),
+    };
+    if reach.json {
+        print_json(health)?;
+    } else {
+        print_text(&format!("{}\n", health.text))?;
+    }
+    Ok(ExitCode::from(code))
 }
 
 /// Shows until the serving process ends or nobody reads any more.

@@ -5,8 +5,9 @@
 //! | 0 | done |
 //! | 1 | failed; the sentence on standard error says what and where, or the report of `demo` or `sim faults` |
 //! | 2 | the command line was not understood |
-//! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy |
+//! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy; `status --check`: a volume lacks redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |
+//! | 5 | `status --check`: a volume has failed, is not started or refuses writes |
 //!
 //! With `--json` the sentence comes as an object on one line of standard error, like
 //! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
@@ -25,14 +26,18 @@ const USAGE: u8 = 2;
 pub const DEGRADED: u8 = 3;
 /// Refused for the sake of data; nothing was changed.
 pub const REFUSED: u8 = 4;
+/// A volume does not serve what it should.
+pub const FAILED_VOLUME: u8 = 5;
 
 /// The table for the end of `--help`.
 pub const HELP: &str = "Exit codes:
   0  done
   1  failed; the message says what and where
   2  the command line was not understood
-  3  assemble: it can be started, but not writable and with its full redundancy
-  4  refused, because data could be lost or wrong; nothing was changed";
+  3  assemble: it can be started, but not writable and with its full redundancy;
+     status --check: a volume lacks redundancy
+  4  refused, because data could be lost or wrong; nothing was changed
+  5  status --check: a volume has failed, is not started or refuses writes";
 
 /// A refusal: one sentence with what is wrong, where, and what to do. Ends a command with [`REFUSED`].
 #[derive(Clone, PartialEq, Eq, Debug)]

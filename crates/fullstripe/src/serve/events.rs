@@ -380,7 +380,8 @@ impl Told {
     }
 }
 
-fn reason(class: ErrorClass, errno: i32) -> String {
+/// Why a drive has failed, in words.
+pub(super) fn reason(class: ErrorClass, errno: i32) -> String {
     if errno == 0 {
         return "an operator asked for it".to_owned();
     }

@@ -8,6 +8,7 @@
 mod announcer;
 mod ending;
 pub mod events;
+pub mod health;
 mod memory;
 pub mod nbd;
 mod news;

@@ -5,6 +5,7 @@ mod listener;
 
 use super::ending::{Ended, LeftBehind};
 use super::events::{NotDone, Told};
+use super::health::health;
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsSender, news};
 use super::recorder::{Encoders, Joined};
@@ -113,6 +114,7 @@ impl Runtime {
             serial: probed.serial.to_string(),
             io_path: probed.drive.io_path(),
             is_deleted: false,
+            failure: None,
         };
         let names = container.members.iter().map(name).collect();
         let facts = Facts {
@@ -261,6 +263,7 @@ impl Shared {
             .fold(Stats::default(), |sum, stats| sum.plus(stats));
         let mut status = describe(&snapshot, &lock(&self.facts), &stats);
         self.scrubs.describe(&mut status);
+        status.health = health(&status);
         Arc::new(status)
     }
 
@@ -363,6 +366,7 @@ impl Shared {
             serial: identity.serial.to_string(),
             io_path: drive.io_path(),
             is_deleted: false,
+            failure: None,
         };
         self.joined.add(identity);
         lock(&self.facts).drives.push(name);

@@ -6,8 +6,8 @@
 
 use engine::control::Controller;
 use engine::control::jobs::JobStatus;
-use engine::control::record::{Record, VolumeRecord};
-use engine::units::{Nanos, VolumeId};
+use engine::control::record::{MemberSet, Record, VolumeRecord};
+use engine::units::{MemberId, Nanos, VolumeId};
 
 /// See the module's prose.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub now: Nanos,
     /// The record as the controller wants it.
     pub record: Record,
+    /// Drives that are not used any more, be it on record or not: the failure that a volume has failed by is not.
+    pub failed: MemberSet,
     /// By volume: whether it has failed, and its background work.
     pub volumes: Vec<(bool, Option<JobStatus>)>,
     /// By volume: whether it refuses writes because the metadata cannot express what they depend on.
@@ -38,6 +40,7 @@ impl Snapshot {
         Snapshot {
             number: 0,
             now: Nanos(0),
+            failed: MemberSet::default(),
             volumes: Vec::with_capacity(record.volumes.len()),
             writes_stopped: Vec::with_capacity(record.volumes.len()),
             record,
@@ -65,6 +68,8 @@ impl Snapshot {
                 ..*from
             };
         }
+        let members = (0..from.members.len()).map(|at| MemberId(at as u8));
+        self.failed = members.filter(|&id| controller.has_failed(id)).collect();
         self.volumes.clear();
         let ids = (0..from.volumes.len()).map(|at| VolumeId(at as u8));
         self.writes_stopped.clear();

@@ -1,16 +1,17 @@
 //! What a serving process says about itself: the one set of types behind `status`, the API, the metrics
 //! and the web console.
 
+use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
 use engine::control::bad_blocks::BadRange;
-use engine::control::record::{MemberState, Record, SlotRecord, SyncKind};
+use engine::control::record::{MemberState, SlotRecord, SyncKind, VolumeRecord};
 use engine::event::JobName;
 use engine::layout::Level;
 use engine::stats::Stats;
-use engine::units::{MemberId, Nanos, Slot};
+use engine::units::{MemberId, Nanos, Slot, SlotSet};
 use metadata::imsm::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +22,9 @@ use utoipa::ToSchema;
 pub struct Status {
     /// Version of this schema: 1.
     pub version: u32,
+    /// How the array is, in a word and a sentence.
+    #[serde(default)]
+    pub health: Health,
     /// UUID of the container, as mdadm prints it.
     pub container_uuid: String,
     /// Number of the last metadata update.
@@ -58,6 +62,9 @@ pub struct MemberStatus {
     pub size_bytes: u64,
     /// `active`, `spare`, `failed` or `removed`.
     pub state: String,
+    /// Why it has failed, if it has in this process.
+    #[serde(default)]
+    pub cause: Option<String>,
     /// How its I/O reaches the kernel: `ring`, `inline` (on the data thread) or `helpers` (on threads of
     /// its own).
     pub io_path: String,
@@ -101,7 +108,7 @@ pub struct VolumeStatus {
     /// Why it is not started, and what to do, a sentence: it is not served, and stays as it is.
     #[serde(default)]
     pub not_started: Option<String>,
-    /// Why writes are stopped, if they are.
+    /// Why it has failed or its writes are stopped, if so, and what to do.
     #[serde(default)]
     pub cause: Option<String>,
     /// Whether the metadata says that writes may be under way.
@@ -124,6 +131,9 @@ pub struct SlotStatus {
     pub member: Option<u8>,
     /// `in sync`, `rebuilding`, `failed` or `missing`.
     pub state: String,
+    /// Whether the volume goes on without what this slot has.
+    #[serde(default)]
+    pub can_be_lost: bool,
 }
 
 /// Background work.
@@ -164,6 +174,8 @@ pub struct DriveName {
     pub io_path: IoPath,
     /// It is a file that has been deleted since.
     pub is_deleted: bool,
+    /// Why it has failed in this process.
+    pub failure: Option<String>,
 }
 
 /// Everything that does not change while the array runs, and names.
@@ -214,9 +226,11 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
     let record = &snapshot.record;
     Status {
         version: 1,
+        // What is said of scrubs has to be there first.
+        health: Health::default(),
         container_uuid: facts.container_uuid.clone(),
         generation: record.generation,
-        members: members(record, facts),
+        members: members(snapshot, facts),
         volumes: (0..record.volumes.len())
             .map(|at| volume(snapshot, facts, at))
             .collect(),
@@ -234,14 +248,25 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
     }
 }
 
-fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
+/// What a drive is now; a drive by which a volume has failed is still in use on record.
+fn state_of(snapshot: &Snapshot, id: MemberId) -> MemberState {
+    let member = snapshot.record.members.get(id.0 as usize);
+    match member.map_or(MemberState::Absent, |member| member.state) {
+        MemberState::Active | MemberState::Spare if snapshot.failed.has(id) => MemberState::Failed,
+        state => state,
+    }
+}
+
+fn members(snapshot: &Snapshot, facts: &Facts) -> Vec<MemberStatus> {
+    let record = &snapshot.record;
     let member =
         |(id, (member, drive)): (usize, (&engine::control::record::MemberRecord, &DriveName))| {
+            let state = state_of(snapshot, MemberId(id as u8));
             let range = |range: &BadRange| BadBlocks {
                 offset_bytes: range.offset_bytes,
                 length_bytes: range.length_bytes,
             };
-            let is_used = matches!(member.state, MemberState::Spare | MemberState::Active);
+            let is_used = matches!(state, MemberState::Spare | MemberState::Active);
             let bad_blocks = record.bad_blocks.of(MemberId(id as u8)).iter();
             let bad_blocks: Vec<_> = bad_blocks.filter(|_| is_used).map(range).collect();
             MemberStatus {
@@ -249,13 +274,17 @@ fn members(record: &Record, facts: &Facts) -> Vec<MemberStatus> {
                 name: drive.name.clone(),
                 serial: drive.serial.clone(),
                 size_bytes: member.size_bytes,
-                state: match member.state {
+                state: match state {
                     MemberState::Absent => "removed",
                     MemberState::Spare => "spare",
                     MemberState::Active => "active",
                     MemberState::Failed => "failed",
                 }
                 .to_owned(),
+                cause: drive
+                    .failure
+                    .clone()
+                    .filter(|_| state == MemberState::Failed),
                 io_path: drive.io_path.to_string(),
                 deleted: drive.is_deleted,
                 bad_block_bytes: bad_blocks.iter().map(|range| range.length_bytes).sum(),
@@ -275,29 +304,29 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     let record = &snapshot.record;
     let volume = &record.volumes[at];
     let (failed, background) = snapshot.volumes[at];
-    let state = |member: Option<MemberId>| {
-        member
-            .and_then(|member| record.members.get(member.0 as usize))
-            .map(|member| member.state)
+    let slot_state = |slot: &SlotRecord| match slot.member.map(|id| state_of(snapshot, id)) {
+        None | Some(MemberState::Absent) => "missing",
+        Some(MemberState::Failed) => "failed",
+        Some(_) if slot.current => "in sync",
+        Some(_) => "rebuilding",
     };
-    let slots: Vec<SlotStatus> = volume
-        .slots
-        .iter()
-        .map(|slot| SlotStatus {
-            member: slot.member.map(|member| member.0),
-            state: match state(slot.member) {
-                None | Some(MemberState::Absent) => "missing",
-                Some(MemberState::Failed) => "failed",
-                Some(_) if slot.current => "in sync",
-                Some(_) => "rebuilding",
-            }
-            .to_owned(),
-        })
-        .collect();
     let unsynced = volume
         .sync
         .is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
-    let whole = slots.iter().all(|slot| slot.state == "in sync");
+    let numbered = || (0u8..).map(Slot).zip(&volume.slots);
+    let in_sync = numbered()
+        .filter(|(_, slot)| slot_state(slot) == "in sync")
+        .fold(SlotSet(0), |set, (at, _)| set.with(at));
+    let is_computed = volume.geometry.level == Level::Raid5;
+    let slots: Vec<SlotStatus> = numbered()
+        .map(|(at, slot)| SlotStatus {
+            member: slot.member.map(|member| member.0),
+            state: slot_state(slot).to_owned(),
+            can_be_lost: !in_sync.has(at)
+                || (volume.geometry.survives(in_sync.without(at)) && !(unsynced && is_computed)),
+        })
+        .collect();
+    let whole = in_sync == SlotSet::all(volume.geometry.members);
     let not_started = facts.not_started.get(at).cloned().flatten();
     let writes_stopped = snapshot.writes_stopped[at];
     let state = match (failed, whole, unsynced) {
@@ -322,11 +351,39 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         not_started,
         dirty: volume.dirty,
         read_only: volume.read_only || writes_stopped,
-        cause: facts.not_expressible.clone().filter(|_| writes_stopped),
+        cause: match (failed, writes_stopped) {
+            (true, _) => Some(why_failed(snapshot, facts, volume)),
+            (false, true) => facts.not_expressible.clone(),
+            (false, false) => None,
+        },
         slots,
         job: background.map(|status| job(&status, &volume.slots, snapshot.now)),
         scrub: None,
     }
+}
+
+/// Which drives a failed volume lacks, and what to do. Those that were in use to the last are in use on record: their
+/// data count when they come back.
+fn why_failed(snapshot: &Snapshot, facts: &Facts, volume: &VolumeRecord) -> String {
+    let (mut lost, mut needed) = (Vec::new(), Vec::new());
+    for (at, slot) in volume.slots.iter().enumerate() {
+        let drive = slot.member.and_then(|id| facts.drives.get(id.0 as usize));
+        match (slot.member.map(|id| state_of(snapshot, id)), drive) {
+            (Some(MemberState::Failed), Some(drive)) => {
+                let why = drive.failure.as_deref().unwrap_or("on record as failed");
+                lost.push(format!("{} ({why})", drive.name));
+                if slot.current {
+                    needed.push(drive.name.as_str());
+                }
+            }
+            (None | Some(MemberState::Absent), _) | (_, None) => {
+                lost.push(format!("slot {at} (no drive)"))
+            }
+            (Some(MemberState::Active | MemberState::Spare), Some(_)) => {}
+        }
+    }
+    let (lost, needed) = (lost.join(" and "), needed.join(" and "));
+    format!("it has lost {lost}; bring {needed} back, then `fullstripe stop` and serve again")
 }
 
 /// The number that people call a level by.
@@ -374,3 +431,6 @@ pub fn job_name(name: JobName) -> &'static str {
         JobName::Repair => "repair",
     }
 }
+
+#[cfg(test)]
+pub(crate) mod samples;

@@ -185,7 +185,11 @@ fn a_server_that_nobody_listens_to_goes_on() {
     };
     assert_eq!(client.write(0, &[1; 4096]), Ok(()));
     let api = bed.path("api").display().to_string();
-    run(&mut bed.fullstripe(&["fail", "1", "--socket", &api]), 20).ok();
+    run(
+        &mut bed.fullstripe(&["fail", "data:1", "--socket", &api]),
+        20,
+    )
+    .ok();
     assert_eq!(client.write(4096, &[2; 4096]), Ok(()));
     assert_eq!(client.read(0, 4096), Ok(vec![1; 4096]));
     process.signal(Signal::TERM);

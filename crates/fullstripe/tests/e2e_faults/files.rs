@@ -153,7 +153,7 @@ fn drives_with_sectors_of_4_kib_live_and_crash_like_others() {
     let server = bed.serve(bed.first(3)).start();
     server.verify("data", &mut ledger);
     server.wait_optimal(30);
-    server.order(&["fail", "0"]).ok();
+    server.order(&["fail", "data:0"]).ok();
     let load = ledger.load(server.clients("data", 2), Mix::Small);
     server
         .order(&["add-spare", &bed.drive(3).display().to_string()])

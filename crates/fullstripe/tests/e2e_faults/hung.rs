@@ -150,7 +150,7 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     server.verify("data", &mut ledger);
     assert_eq!(server.volume_state(0), "degraded");
     // While it has commands it cannot come back: they could be carried out any time.
-    server.order(&["remove", "1"]).ok();
+    server.order(&["remove", "data:1"]).ok();
     let name = device.device().display().to_string();
     server
         .order(&["add-spare", "--force", &name])

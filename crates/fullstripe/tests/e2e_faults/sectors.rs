@@ -169,7 +169,7 @@ fn a_spare_that_dies_during_its_rebuild_leaves_the_volume_as_it_was() {
     bed.create("data", 5, bed.first(3), &[]);
     let server = bed.serve(bed.first(3)).option(&["--rate", "10m"]).start();
     let load = load(&server, 10, Mix::Everything);
-    server.order(&["fail", "0"]).ok();
+    server.order(&["fail", "data:0"]).ok();
     let spare = format!("{},serial=D3", faulty.path().display());
     server.order(&["add-spare", &spare]).ok();
     server.wait_status("rebuilding", 20, |status| {
@@ -224,7 +224,7 @@ fn signals_during_a_rebuild_leave_it_to_be_finished() {
         let mut server = bed.serve(bed.first(4)).option(&["--rate", "8m"]).start();
         let load = load(&server, 15, Mix::Everything);
         load.wait_for(100, 30);
-        server.order(&["fail", "2"]).ok();
+        server.order(&["fail", "data:2"]).ok();
         server
             .order(&["add-spare", &bed.drive(4).display().to_string()])
             .ok();

@@ -62,7 +62,7 @@ fn a_member_that_cannot_discard_leaves_copies_and_parity_right() {
         trim_and_write(&mut client);
         assert_eq!(server.volume_state(0), "optimal");
         eprintln!("{:#?}", server.events());
-        losing_a_member_changes_nothing(&server, &mut client, "0");
+        losing_a_member_changes_nothing(&server, &mut client, "data:0");
         server.stop();
     }
 }
@@ -76,7 +76,7 @@ fn a_spare_that_cannot_discard_leaves_copies_and_parity_right() {
         // Connected while all members can discard.
         let mut client = server.client("data");
         fill(&mut client);
-        server.order(&["fail", "1"]).ok();
+        server.order(&["fail", "data:1"]).ok();
         let spare = bed.drive(members).display().to_string();
         server.order(&["add-spare", &spare]).ok();
         assert!(offers_trim(&client));
@@ -86,7 +86,7 @@ fn a_spare_that_cannot_discard_leaves_copies_and_parity_right() {
         });
         trim_and_write(&mut client);
         server.order(&["scrub", "data", "--wait"]).ok();
-        losing_a_member_changes_nothing(&server, &mut client, "0");
+        losing_a_member_changes_nothing(&server, &mut client, "data:0");
         server.stop();
     }
 }

@@ -135,9 +135,7 @@ fn a_member_is_replaced_under_load_without_losing_redundancy() {
         let load = ledger(&server, 0, 9).load(server.clients("data", 2), Mix::Everything);
         load.wait_for(100, 30);
         let with = bed.drive(members).display().to_string();
-        server
-            .order(&["replace", "data", "1", "--with", &with])
-            .ok();
+        server.order(&["replace", "data:1", "--with", &with]).ok();
         server.wait_event("job-ended", "replace finished", 60);
         load.wait_for(100, 30);
         let mut ledger = load.stop();
@@ -167,7 +165,7 @@ fn a_rebuild_that_is_killed_resumes_at_its_checkpoint() {
     ledger.fill(&mut server.client("data"));
     // Only where nothing was being written does the checkpoint say enough.
     server.wait_event("dirty-mark", "clean", 20);
-    server.order(&["fail", "1"]).ok();
+    server.order(&["fail", "data:1"]).ok();
     // 126 MiB at 12 MiB/s take ten seconds; the checkpoint comes after five.
     server.order(&["rate", "12m"]).ok();
     let spare = bed.drive(3).display().to_string();
@@ -208,7 +206,7 @@ fn a_rebuild_under_load_that_is_killed_is_done_again() {
             .start();
         let mut ledger = ledger(&server, 0, 20);
         ledger.fill(&mut server.client("data"));
-        server.order(&["fail", "1"]).ok();
+        server.order(&["fail", "data:1"]).ok();
         let spare = bed.drive(members).display().to_string();
         server.order(&["add-spare", &spare]).ok();
         let load = ledger.load(server.clients("data", 2), Mix::Everything);

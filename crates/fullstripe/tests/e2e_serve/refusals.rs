@@ -62,7 +62,7 @@ fn a_crash_while_degraded_is_survived_or_refused_until_the_operator_accepts_it()
         let server = bed.serve(bed.drives()).start();
         let load = ledger(&server, 0, 13).load(server.clients("data", 2), Mix::Small);
         load.wait_for(100, 30);
-        server.order(&["fail", "0"]).ok();
+        server.order(&["fail", "data:0"]).ok();
         load.wait_for(100, 30);
         server.kill();
         let (mut ledger, _) = load.end();
@@ -156,8 +156,13 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
     server
         .order(&["fail", "nothing"])
         .refused("there is no drive \"nothing\"");
-    server.order(&["fail", "7"]).refused("there is no drive");
-    server.order(&["remove", "1"]).refused("in use");
+    server
+        .order(&["fail", "data:7"])
+        .refused("volume data has no slot 7; it has 0 to");
+    server
+        .order(&["fail", "1"])
+        .refused("1 may mean slot 1 of data (");
+    server.order(&["remove", "data:1"]).refused("in use");
     server.order(&["scrub", "nothing"]).refused("nothing");
     server.order(&["rebuild", "nothing"]).refused("nothing");
     server.order(&["cancel", "data"]).refused("data");
@@ -166,14 +171,13 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
     server
         .order(&[
             "replace",
-            "data",
-            "9",
+            "data:9",
             "--with",
             &bed.drive(3).display().to_string(),
         ])
         .refused("slot");
     server
-        .order(&["replace", "data", "0", "--with", "/nowhere"])
+        .order(&["replace", "data:0", "--with", "/nowhere"])
         .refused("/nowhere");
     let small = bed.file("small", 16 * MIB).display().to_string();
     server
@@ -186,9 +190,17 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
         "nothing of this changed anything"
     );
 
-    server.order(&["fail", "0"]).ok();
-    server.order(&["fail", "1"]).refused("lose data");
-    server.order(&["fail", "0"]).refused("");
+    let failed = server.order(&["fail", "data:0"]).ok();
+    assert!(
+        failed.err.contains("degraded until it is rebuilt"),
+        "{failed:?}"
+    );
+    // Nobody is there to be asked.
+    let ends = server.order(&["fail", "data:1"]);
+    ends.refused("it fails, and every read and write ends with an error");
+    server
+        .order(&["fail", "data:0"])
+        .refused("is failed already");
     server.order(&["scrub", "data"]).refused("data");
     assert_eq!(server.volume_state(0), "degraded");
     assert_eq!(server.client("data").write(4096, &[7; 4096]), Ok(()));
@@ -199,7 +211,9 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
     let bed = Bed::new(2, 48 * MIB);
     bed.create("fast", 0, bed.drives(), &[]);
     let server = bed.serve(bed.drives()).start();
-    server.order(&["fail", "0"]).refused("lose data");
+    server
+        .order(&["fail", "fast:0"])
+        .refused("cannot do without slot 0");
     server.order(&["scrub", "fast"]).refused("no redundancy");
     server
         .order(&["add-spare", &bed.file("d2", 48 * MIB).display().to_string()])

@@ -19,7 +19,7 @@ fn two_volumes_on_the_same_drives_fail_and_return_together() {
         ledger(&server, volume, volume as u64).load(server.clients(name, 2), Mix::Everything)
     });
     loads.iter().for_each(|load| load.wait_for(100, 30));
-    server.order(&["fail", "2"]).ok();
+    server.order(&["fail", "fast:2"]).ok();
     let both = |status: &Value, state: &str| {
         status["volumes"]
             .as_array()
@@ -86,7 +86,7 @@ fn two_volumes_change_a_drive_together() {
     };
     let loads = load(&server, ledgers);
     let with = bed.drive(4).display().to_string();
-    let order = ["replace", "fast", "1", "--with", &with];
+    let order = ["replace", "fast:1", "--with", &with];
     server.order(&order).ok();
     server.wait_status("the first volume copied, the second not", 60, |status| {
         let job = |at: usize| &status["volumes"][at]["job"];
@@ -108,7 +108,7 @@ fn two_volumes_change_a_drive_together() {
     server.wait_optimal(60);
     let loads = load(&server, ledgers);
     // The drive is a spare of this container now.
-    let spare = ["replace", "fast", "1", "--with", "4"];
+    let spare = ["replace", "fast:1", "--with", "d1"];
     server.order(&spare).ok();
     server.wait_events("job-ended", "replace finished", 2, 60);
     loads.iter().for_each(|load| load.wait_for(50, 30));

@@ -10,7 +10,7 @@ fn names_that_nothing_has_are_answered_with_what_there_is() {
     let (code, sentence, _) = refusal(served.post("/v1/members/nvme9/fail"));
     assert_eq!(code, 404);
     assert!(
-        sentence.starts_with("there is no drive \"nvme9\" in this array; there are 0 ("),
+        sentence.starts_with("there is no drive \"nvme9\" in this array; there are RAM"),
         "{sentence}"
     );
     let (code, sentence, _) = refusal(served.post("/v1/volumes/w%2F1/scrub"));
@@ -49,7 +49,7 @@ fn the_last_copy_of_data_is_not_given_up() {
     let (code, sentence, protects) = refusal(served.post("/v1/members/M1/fail"));
     assert_eq!((code, protects), (409, true));
     assert!(
-        sentence.ends_with("is not failed: the array would lose data"),
+        sentence.ends_with("is not failed: v (RAID 1, degraded) cannot do without it"),
         "{sentence}"
     );
     let (code, sentence, _) = refusal(served.post("/v1/volumes/v/scrub"));

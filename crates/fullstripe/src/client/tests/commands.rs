@@ -51,7 +51,7 @@ fn a_drive_is_failed_removed_and_replaced_by_hand() {
     let wanted =
         "volume v is degraded, and there is no spare; `fullstripe add-spare DRIVE` adds one";
     assert_eq!(none, wanted);
-    succeeds(&served, "remove 1");
+    succeeds(&served, "remove v:1");
     succeeds(&served, "rate 8m");
     succeeds(&served, "add-spare ram:64m,serial=NEW --json");
     succeeds(&served, "pause v");
@@ -61,10 +61,54 @@ fn a_drive_is_failed_removed_and_replaced_by_hand() {
     succeeds(&served, "rate unlimited");
     succeeds(&served, "rebuild v --wait");
     assert_eq!(served.volume().state, "optimal");
-    succeeds(&served, "replace v 0 --with ram:64m,serial=OTHER");
+    succeeds(&served, "replace v:0 --with ram:64m,serial=OTHER");
     succeeds(&served, "rebuild v --wait");
     assert_eq!(served.volume().slots[0].member, Some(4));
-    assert!(fails(&served, "replace v 1 --with 9").starts_with("there is no drive \"9\""));
+    assert!(fails(&served, "replace v:1 --with 9").starts_with("9 may mean nothing in this array"));
+    assert!(fails(&served, "fail 1").starts_with("1 may mean slot 1 of v ("));
+    assert!(fails(&served, "replace M0 --with M2").starts_with("there is no drive \"M0\""));
+}
+
+#[test]
+fn the_end_of_a_volume_is_asked_about_and_then_said_first() {
+    let served = Served::new(Level::Raid5, 3);
+    let checked = |code: u8| {
+        let answer = command(&served, "status --check").unwrap();
+        assert_eq!(answer, ExitCode::from(code), "{:?}", served.status().health);
+        command(&served, "status --check --json").unwrap();
+    };
+    checked(0);
+    succeeds(&served, "fail M1");
+    checked(3);
+    let refused = command(&served, "fail v:2").unwrap_err();
+    let sentence = refused.to_string();
+    assert!(refused.is::<Refused>(), "{sentence}");
+    assert!(
+        sentence.contains("v (RAID 5) cannot do without slot 2"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with("--yes does it all the same"),
+        "{sentence}"
+    );
+    checked(3);
+    succeeds(&served, "fail v:2 --yes");
+    checked(5);
+    // The slot tells what is true now, although the failure is not on record.
+    let volume = served.volume();
+    assert_eq!(
+        (volume.state.as_str(), volume.slots[2].state.as_str()),
+        ("failed", "failed")
+    );
+    let text = served.status().health.text.clone();
+    let needed = served.status().members[2].name.clone();
+    assert!(text.starts_with("v has failed: it has lost "), "{text}");
+    assert!(text.contains("(an operator asked for it)"), "{text}");
+    let remedy = format!("; bring {needed} back, then `fullstripe stop` and serve again");
+    assert!(text.ends_with(&remedy), "{text}");
+    assert!(
+        fails(&served, "remove v:2").contains("a volume failed with it and needs what it holds")
+    );
 }
 
 #[test]
@@ -118,8 +162,12 @@ fn command_lines_that_make_no_sense_are_not_sent() {
     let served = Served::new(Level::Raid1, 2);
     for (line, wanted) in [
         ("rate fast", "fast is no rate; give bytes per second"),
-        ("replace v x --with M1", "invalid digit"),
-        ("replace v 0", "--with <DRIVE>"),
+        ("replace v 0 --with M1", "unexpected argument '0'"),
+        ("replace v:0", "--with <DRIVE>"),
+        (
+            "replace v --with M1",
+            "\"v\" is a volume; name one of its drives: ",
+        ),
         (
             "status --interval 0",
             "0 is no interval; give 0.1 to 3600 seconds",

@@ -1,0 +1,188 @@
+//! `fail`, `remove` and `replace`: orders about one drive.
+//!
+//! The drive is named by what survives a restart ([`names::drive`]). What the order does to redundancy is said before it
+//! is given ([`super::consequences`]), and an order that ends a volume is asked about.
+
+use super::Reach;
+use super::connection::encode;
+use super::consequences::{Consequences, of_fail, of_remove, of_replace};
+use super::orders::{absolute, answered};
+use crate::api::names::{self, NameError};
+use crate::api::schema::{FailRequest, ReplaceRequest};
+use crate::commands::exit_codes::refused;
+use crate::serve::status::{MemberStatus, Status};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+use hyper::Method;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// How drives are named, for the help of every order.
+const NAMING: &str = "The drive: its path or serial as `status` shows them, or VOLUME:SLOT";
+
+/// A drive to fail.
+#[derive(Args, Debug)]
+pub struct FailArgs {
+    #[arg(value_name = "DRIVE", help = NAMING, add = ArgValueCompleter::new(super::completion::drives))]
+    drive: String,
+    /// Fail it although a volume fails with it
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A drive to remove.
+#[derive(Args, Debug)]
+pub struct RemoveArgs {
+    #[arg(value_name = "DRIVE", help = NAMING, add = ArgValueCompleter::new(super::completion::drives))]
+    drive: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A drive and the one that takes its place.
+#[derive(Args, Debug)]
+pub struct ReplaceArgs {
+    #[arg(value_name = "DRIVE", help = NAMING, add = ArgValueCompleter::new(super::completion::drives))]
+    drive: String,
+    /// The new drive: a spare by its path or serial, or the path of a drive to add
+    #[arg(long, value_name = "DRIVE", add = ArgValueCompleter::new(super::completion::drives_and_files))]
+    with: String,
+    /// Take the new drive although it holds something, which is lost
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// The drive of the array that `name` means.
+fn find<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus> {
+    let found = names::drive(status, name).or_else(|error| {
+        // A path as it is typed here, of a drive that the array knows by its whole path.
+        let path = std::path::absolute(name).ok();
+        let path = path.as_deref().and_then(std::path::Path::to_str);
+        let whole = path.and_then(|path| {
+            status
+                .members
+                .iter()
+                .find(|one| one.name == path && one.state != "removed")
+        });
+        match error {
+            NameError::Unknown(_) => whole.ok_or(error),
+            NameError::Ambiguous(_) => Err(error),
+        }
+    });
+    found.map_err(|error| match error {
+        NameError::Unknown(sentence) | NameError::Ambiguous(sentence) => anyhow!(sentence),
+    })
+}
+
+/// Tells what an order does to redundancy, before it is given.
+fn tell(reach: &Reach, consequences: &Consequences) {
+    if !reach.json {
+        for line in &consequences.lines {
+            // Who does not read it has not asked for it.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}
+
+/// `fail`.
+///
+/// # Errors
+/// See [`ClientError`](super::connection::ClientError); a refusal if a volume would fail and nobody has agreed to it.
+pub fn fail(args: &FailArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let status: Status = client.get("/v1/status")?;
+    let drive = find(&status, &args.drive)?;
+    let consequences = of_fail(&status, drive);
+    tell(&args.reach, &consequences);
+    if consequences.ends_volume && !args.yes {
+        agree(&drive.name, &consequences)?;
+    }
+    let request = FailRequest {
+        volumes_may_fail: consequences.ends_volume,
+    };
+    let path = format!("/v1/members/{}/fail", drive.id);
+    answered(&args.reach, &client.send(Method::POST, &path, &request)?)
+}
+
+/// Asks whoever sits at the terminal.
+fn agree(drive: &str, consequences: &Consequences) -> Result<()> {
+    let lines = consequences.lines.join("; ");
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(refused(format!(
+            "{drive} is not failed: {lines}; --yes does it all the same"
+        )));
+    }
+    write!(std::io::stderr(), "Fail {drive}? Type yes: ").context("nobody can be asked")?;
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .context("the answer cannot be read")?;
+    if answer.trim() != "yes" {
+        return Err(refused(format!("{drive} is not failed")));
+    }
+    Ok(())
+}
+
+/// `remove`.
+///
+/// # Errors
+/// See [`ClientError`](super::connection::ClientError).
+pub fn remove(args: &RemoveArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let status: Status = client.get("/v1/status")?;
+    let drive = find(&status, &args.drive)?;
+    tell(&args.reach, &of_remove(&status, drive));
+    let path = format!("/v1/members/{}/remove", drive.id);
+    answered(&args.reach, &client.order(Method::POST, &path)?)
+}
+
+/// `replace`.
+///
+/// # Errors
+/// The drive is in no slot, or its replacement is misspelt; see also
+/// [`ClientError`](super::connection::ClientError).
+pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
+    let client = args.reach.connect()?;
+    let status: Status = client.get("/v1/status")?;
+    let drive = find(&status, &args.drive)?;
+    let (volume, slot) = first_place(&status, drive)?;
+    let request = ReplaceRequest {
+        slot,
+        with: replacement(&status, &args.with)?,
+        force: args.force,
+    };
+    tell(&args.reach, &of_replace(&status, drive, &args.with));
+    let path = format!("/v1/volumes/{}/replace", encode(&volume));
+    answered(&args.reach, &client.send(Method::POST, &path, &request)?)
+}
+
+/// A volume of the drive and its slot there. A drive is copied for all its volumes, whichever is named.
+fn first_place(status: &Status, drive: &MemberStatus) -> Result<(String, u8)> {
+    for volume in &status.volumes {
+        let slots = (0u8..).zip(&volume.slots);
+        for (at, slot) in slots {
+            if slot.member == Some(drive.id) {
+                return Ok((volume.name.clone(), at));
+            }
+        }
+    }
+    bail!(
+        "{} is {} and in no slot of a volume, so there is nothing to replace",
+        drive.name,
+        drive.state
+    )
+}
+
+/// A drive of the array is meant by its name and given by its number; any other by its place in the file system.
+fn replacement(status: &Status, with: &str) -> Result<String> {
+    match names::drive(status, with) {
+        Ok(drive) => Ok(drive.id.to_string()),
+        Err(NameError::Unknown(_)) => absolute(with),
+        Err(NameError::Ambiguous(sentence)) => Err(anyhow!(sentence)),
+    }
+}

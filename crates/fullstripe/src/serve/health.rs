@@ -1,0 +1,189 @@
+//! How an array is, in one word and one sentence: the worst there is to say of it, why, and what to do.
+//!
+//! It is made of the status alone, so that whoever reads the status can check it. What costs data or service now comes
+//! first, then what would if one drive more were lost, then what wants to be tidied up.
+
+use super::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// See the module's prose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `well`: every volume has the redundancy of its level. `at risk`: one has not. `failed`: one is failed, not
+    /// started, or refuses writes. Empty: not known.
+    pub state: String,
+    /// The worst, its cause and what to do, in one sentence.
+    pub text: String,
+}
+
+/// Every volume has the redundancy of its level.
+pub const WELL: &str = "well";
+/// A volume lacks redundancy, or is about to.
+pub const AT_RISK: &str = "at risk";
+/// A volume does not serve what it should.
+pub const FAILED: &str = "failed";
+
+/// The health of what `status` describes.
+#[must_use]
+pub fn health(status: &Status) -> Health {
+    let worst = |state: &str, text: Option<String>| {
+        text.map(|text| Health {
+            state: state.to_owned(),
+            text,
+        })
+    };
+    let failed = || status.volumes.iter().find_map(out_of_service);
+    let lacking = || {
+        status
+            .volumes
+            .iter()
+            .find_map(|volume| lacks_redundancy(status, volume))
+    };
+    let endangered = || status.members.iter().find_map(endangers);
+    worst(FAILED, failed())
+        .or_else(|| worst(AT_RISK, lacking()))
+        .or_else(|| worst(AT_RISK, endangered()))
+        .or_else(|| worst(WELL, status.members.iter().find_map(left_over)))
+        .unwrap_or_else(|| Health {
+            state: WELL.to_owned(),
+            text: all_well(status),
+        })
+}
+
+fn out_of_service(volume: &VolumeStatus) -> Option<String> {
+    let name = &volume.name;
+    let cause = volume.cause.as_deref().unwrap_or("the cause is not known");
+    match volume.state.as_str() {
+        "failed" => Some(format!("{name} has failed: {cause}")),
+        "not started" => {
+            let why = volume.not_started.as_deref().unwrap_or(cause);
+            Some(format!("{name} is not started: {why}"))
+        }
+        "writes stopped" => Some(format!(
+            "{name} refuses writes: {cause}; copy its content to another array"
+        )),
+        _ => None,
+    }
+}
+
+fn lacks_redundancy(status: &Status, volume: &VolumeStatus) -> Option<String> {
+    let (name, job) = (&volume.name, volume.job.as_ref());
+    match volume.state.as_str() {
+        "degraded" => {
+            let lost = lost_slots(status, volume);
+            let next = degraded_next(status, volume);
+            Some(format!("{name} is degraded: {lost}; {next}"))
+        }
+        "not protected" => {
+            let next = job.map_or_else(
+                || format!("nothing establishes it: `fullstripe rebuild {name}`"),
+                |job| under_way(name, job),
+            );
+            Some(format!("{name} has no redundancy yet: {next}"))
+        }
+        _ => None,
+    }
+}
+
+/// `slot 1 (d1.img) failed: it is gone`, of the first slot that is not in sync.
+fn lost_slots(status: &Status, volume: &VolumeStatus) -> String {
+    let is_lost = |(_, slot): &(usize, &SlotStatus)| slot.state != "in sync";
+    let mut lost = volume.slots.iter().enumerate().filter(is_lost);
+    let Some((at, slot)) = lost.next() else {
+        return "a slot is not in sync".to_owned();
+    };
+    let drive = status
+        .members
+        .iter()
+        .find(|one| Some(one.id) == slot.member);
+    let first = match (slot.state.as_str(), drive) {
+        ("missing", _) | (_, None) => format!("slot {at} has no drive"),
+        ("rebuilding", Some(drive)) => format!("slot {at} ({}) is not in sync yet", drive.name),
+        (state, Some(drive)) => match &drive.cause {
+            Some(cause) => format!("slot {at} ({}) {state}, {cause}", drive.name),
+            None => format!("slot {at} ({}) {state}", drive.name),
+        },
+    };
+    match lost.count() {
+        0 => first,
+        1 => format!("{first}, and one slot more is not in sync"),
+        more => format!("{first}, and {more} slots more are not in sync"),
+    }
+}
+
+/// What brings its redundancy back.
+fn degraded_next(status: &Status, volume: &VolumeStatus) -> String {
+    let name = &volume.name;
+    if let Some(job) = &volume.job {
+        return under_way(name, job);
+    }
+    if volume.read_only {
+        return "it is served read-only, so nothing is rebuilt".to_owned();
+    }
+    if let Some(other) = status.volumes.iter().find(|other| other.job.is_some()) {
+        return format!("its turn comes after the work on {}", other.name);
+    }
+    let is_filled = volume.slots.iter().any(|slot| slot.state == "rebuilding");
+    if is_filled || status.members.iter().any(|member| member.state == "spare") {
+        format!("`fullstripe rebuild {name}` fills it")
+    } else {
+        "no spare is there: `fullstripe add-spare DRIVE` adds one".to_owned()
+    }
+}
+
+fn under_way(name: &str, job: &JobStatus) -> String {
+    let kind = &job.kind;
+    if job.paused {
+        return format!("its {kind} is paused: `fullstripe resume {name}`");
+    }
+    let percent = u128::from(job.done_bytes) * 100 / u128::from(job.total_bytes.max(1));
+    format!("its {kind} is at {percent} %")
+}
+
+/// What a drive loses, or is about to lose, although it is in use.
+fn endangers(member: &MemberStatus) -> Option<String> {
+    let name = &member.name;
+    if member.deleted {
+        return Some(format!(
+            "the file of {name} has been deleted and is gone when serve ends: `fullstripe replace {name} --with DRIVE` \
+             before that"
+        ));
+    }
+    (member.bad_block_bytes > 0).then(|| {
+        format!(
+            "{name} has bad blocks ({} bytes), which other drives hold alone: `fullstripe replace {name} --with DRIVE`",
+            member.bad_block_bytes
+        )
+    })
+}
+
+/// A drive that no volume needs any more.
+fn left_over(member: &MemberStatus) -> Option<String> {
+    let name = &member.name;
+    (member.state == "failed").then(|| {
+        format!("all volumes are whole without {name}, which has failed: `fullstripe remove {name}` lets go of it")
+    })
+}
+
+/// `data and fast are optimal`.
+fn all_well(status: &Status) -> String {
+    let names: Vec<&str> = status.volumes.iter().map(|one| one.name.as_str()).collect();
+    let (last, others) = match names.split_last() {
+        None => return "the array has no volume".to_owned(),
+        Some((last, others)) => (last, others),
+    };
+    if others.is_empty() {
+        let level = status.volumes[0].level;
+        let limit = if level == 0 {
+            ", as far as RAID 0 goes: it survives no loss"
+        } else {
+            ""
+        };
+        return format!("{last} is optimal{limit}");
+    }
+    format!("{} and {last} are optimal", others.join(", "))
+}
+
+#[cfg(test)]
+mod tests;
