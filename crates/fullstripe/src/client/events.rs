@@ -36,13 +36,18 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
                 events.forgotten
             );
         }
-        print_text(
-            &events
+        let text: String = match json {
+            true => events
                 .events
                 .iter()
-                .map(|event| line(event, json))
-                .collect::<String>(),
-        )?;
+                .map(|event| line(event, true))
+                .collect(),
+            false => runs(&events.events)
+                .iter()
+                .map(|run| run_text(run))
+                .collect(),
+        };
+        print_text(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     client.listen(
@@ -66,6 +71,35 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Events in a row that tell the same of the same thing: a failed volume has one for each read.
+fn runs(events: &[NumberedEvent]) -> Vec<&[NumberedEvent]> {
+    let subject = |one: &NumberedEvent| {
+        let told = &one.event;
+        (told.kind.clone(), told.volume.clone(), told.member.clone())
+    };
+    events
+        .chunk_by(|one, next| subject(one) == subject(next))
+        .collect()
+}
+
+/// One line for a run of events; two are still told one by one.
+fn run_text(run: &[NumberedEvent]) -> String {
+    let [first, .., last] = run else {
+        return run.iter().map(|event| line(event, false)).collect();
+    };
+    if run.len() == 2 {
+        return run.iter().map(|event| line(event, false)).collect();
+    }
+    let more = run.len() - 1;
+    let text = line(first, false);
+    format!(
+        "{}, and {more} more like it up to number {} at {}\n",
+        text.trim_end(),
+        last.number,
+        date(last.event.time_s)
+    )
+}
+
 /// One line for one event.
 pub fn line(event: &NumberedEvent, json: bool) -> String {
     if json {
@@ -79,4 +113,34 @@ pub fn line(event: &NumberedEvent, json: bool) -> String {
         date(told.time_s),
         told.text
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::event_log::tests::event;
+
+    #[test]
+    fn a_run_of_events_about_one_thing_is_one_line() {
+        let of_volume = |number, volume: &str| {
+            let mut event = event(&format!("volume {volume}: LBA {number} cannot be read"));
+            event.volume = Some(volume.to_owned());
+            NumberedEvent { number, event }
+        };
+        let events = [
+            of_volume(1, "a"),
+            of_volume(2, "b"),
+            of_volume(3, "b"),
+            of_volume(4, "a"),
+            of_volume(5, "a"),
+            of_volume(6, "a"),
+        ];
+        let text: String = runs(&events).iter().map(|run| run_text(run)).collect();
+        insta::assert_snapshot!(text, @r"
+           1  2023-11-14 22:13:20 UTC  volume a: LBA 1 cannot be read
+           2  2023-11-14 22:13:20 UTC  volume b: LBA 2 cannot be read
+           3  2023-11-14 22:13:20 UTC  volume b: LBA 3 cannot be read
+           4  2023-11-14 22:13:20 UTC  volume a: LBA 4 cannot be read, and 2 more like it up to number 6 at 2023-11-14 22:13:20 UTC
+        ");
+    }
 }

@@ -6,7 +6,8 @@
 //!
 //! [`connection`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
 //! their [`consequences`] first, [`orders`] gives the others, [`jobs`] orders long work and can wait for its end.
-//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell.
+//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell, and
+//! [`others`] finds who serves where this user's socket is not.
 
 mod changes;
 mod completion;
@@ -16,6 +17,7 @@ mod drives;
 mod events;
 mod jobs;
 mod orders;
+mod others;
 mod panel;
 mod scrub;
 mod status;

@@ -1,0 +1,127 @@
+//! Processes that serve an array, whoever started them: a socket belongs to its user, and somebody else who asks for the
+//! status is to be told more than that nobody is there.
+//!
+//! `/proc` says of every process what it is called, who runs it and with which words it was started.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A process that serves.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Serving {
+    pid: u32,
+    user: u32,
+    /// What stands behind `serve` on its command line.
+    words: Vec<String>,
+}
+
+/// Every process of this machine that serves, by number.
+pub fn serving(proc: &Path) -> Vec<Serving> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let mut found: Vec<Serving> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            // A process that has just ended is none.
+            let line = fs::read(entry.path().join("cmdline")).ok()?;
+            let words = words_of_serve(&line)?;
+            let user = entry.metadata().ok()?.uid();
+            Some(Serving { pid, user, words })
+        })
+        .collect();
+    found.sort_by_key(|one| one.pid);
+    found
+}
+
+/// The words behind `serve`, if the words of a command line, each with a zero behind it, are ours.
+fn words_of_serve(line: &[u8]) -> Option<Vec<String>> {
+    let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    let program = words.next()?;
+    let is_ours = Path::new(&*program).file_name()? == "fullstripe" && words.next()? == "serve";
+    is_ours.then(|| {
+        let words = words.filter(|word| !word.is_empty());
+        words.map(|word| word.into_owned()).collect()
+    })
+}
+
+/// Who serves instead, and how to get there; or how to start.
+pub fn elsewhere(found: &[Serving]) -> String {
+    let Some(first) = found.first() else {
+        return "start one with `fullstripe serve`, or name its socket with --socket".to_owned();
+    };
+    let user = match first.user {
+        0 => "root".to_owned(),
+        user => format!("user {user}"),
+    };
+    let more = match found.len() {
+        1 => String::new(),
+        count => format!(", and {} more serve", count - 1),
+    };
+    let way = match socket_of(&first.words) {
+        Some(socket) => format!("give --socket {socket}"),
+        None => format!("ask as {user}, or name its socket with --socket"),
+    };
+    format!(
+        "process {} of {user} is `fullstripe serve {}`{more}: {way}",
+        first.pid,
+        first.words.join(" ")
+    )
+}
+
+fn socket_of(words: &[String]) -> Option<&str> {
+    let joined = words.iter().find_map(|word| word.strip_prefix("--socket="));
+    let apart = || {
+        let at = words.iter().position(|word| word == "--socket")?;
+        words.get(at + 1).map(String::as_str)
+    };
+    joined.or_else(apart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(proc: &Path, pid: &str, words: &[&str]) {
+        fs::create_dir(proc.join(pid)).unwrap();
+        let line: String = words.iter().map(|word| format!("{word}\0")).collect();
+        fs::write(proc.join(pid).join("cmdline"), line).unwrap();
+    }
+
+    #[test]
+    fn whoever_serves_is_found_and_how_to_get_there_is_said() {
+        let proc = tempfile::tempdir().unwrap();
+        let proc = proc.path();
+        assert!(elsewhere(&serving(proc)).starts_with("start one with `fullstripe serve`"));
+        process(
+            proc,
+            "7",
+            &["/usr/bin/fullstripe", "serve", "a.img", "b.img"],
+        );
+        process(proc, "8", &["fullstripe", "status"]);
+        process(proc, "9", &["vi", "serve"]);
+        process(proc, "self", &["fullstripe", "serve"]);
+        fs::create_dir(proc.join("10")).unwrap();
+        let user = proc.metadata().unwrap().uid();
+        let name = if user == 0 {
+            "root".to_owned()
+        } else {
+            format!("user {user}")
+        };
+        let wanted = format!(
+            "process 7 of {name} is `fullstripe serve a.img b.img`: ask as {name}, or name its socket with --socket"
+        );
+        assert_eq!(elsewhere(&serving(proc)), wanted);
+        process(
+            proc,
+            "5",
+            &["fullstripe", "serve", "--socket", "/s", "c.img"],
+        );
+        let text = elsewhere(&serving(proc));
+        assert!(text.starts_with("process 5 of "), "{text}");
+        assert!(
+            text.ends_with("c.img`, and 1 more serve: give --socket /s"),
+            "{text}"
+        );
+        assert_eq!(socket_of(&["a".into(), "--socket=/t".into()]), Some("/t"));
+    }
+}
