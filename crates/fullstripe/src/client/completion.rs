@@ -28,8 +28,10 @@ fn offered(status: &Status, typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = Vec::new();
     for member in present {
         let places = places(status, member);
-        let names = [member.name.clone(), member.serial.clone()];
-        for name in names.into_iter().chain(places.clone()) {
+        // Many a drive is called by its serial.
+        let serial = Some(&member.serial).filter(|serial| **serial != member.name);
+        let names = std::iter::once(&member.name).chain(serial);
+        for name in names.chain(&places).cloned() {
             if name.starts_with(&*typed) {
                 let help = format!("{} {}", places.join(" "), member.state);
                 all.push(CompletionCandidate::new(name).help(Some(help.trim().to_owned().into())));
