@@ -182,3 +182,57 @@ fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
     server.verify("data", &mut ledger);
     server.stop();
 }
+
+/// The drive by which a volume fails stays in use on record, so that the volume starts again with it; `status` tells
+/// what is true now.
+#[test]
+fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let mut client = server.client("data");
+    client.write(0, &[7; 65536]).unwrap();
+    client.flush().unwrap();
+    let check = |code: i32| {
+        let said = server.order(&["status", "--check"]);
+        assert_eq!(said.status.code(), Some(code), "{said}");
+        assert_eq!(said.out.lines().count(), 1, "{said}");
+        said.out
+    };
+    assert_eq!(check(0), "data is optimal\n");
+    // Of slot, number, and what both may mean.
+    let asked = "1 may mean slot 1 of data (";
+    server.order(&["fail", "1"]).refused(asked);
+    server.order(&["fail", "data:0"]).ok();
+    let lost = check(3);
+    assert!(lost.starts_with("data is degraded: slot 0 ("), "{lost}");
+    bed.set_length(2, 0);
+    // What the drive that is left holds can still be read.
+    let unread = (0..20).filter(|at| client.read(at * 65536, 65536).is_err());
+    assert!(unread.count() > 5);
+    let dead = check(5);
+    let (d0, d2) = (bed.drive(0).display(), bed.drive(2).display());
+    let start = format!(
+        "data has failed: it has lost {d0} (an operator asked for it) and {d2} (it is gone"
+    );
+    assert!(dead.starts_with(&start), "{dead}");
+    let end = format!("; bring {d2} back, then `fullstripe stop` and serve again\n");
+    assert!(dead.ends_with(&end), "{dead}");
+    let panel = server.order(&["status"]).ok().out;
+    assert!(panel.starts_with(&dead), "{panel}");
+    let status = server.status();
+    let slots = status["volumes"][0]["slots"].as_array().expect("slots");
+    let states: Vec<&str> = slots
+        .iter()
+        .filter_map(|slot| slot["state"].as_str())
+        .collect();
+    assert_eq!(states, ["failed", "in sync", "failed"]);
+    // One line for all that could not be read.
+    let events = server.order(&["events"]).ok().out;
+    let unread = events
+        .lines()
+        .filter(|line| line.contains("can be neither read nor"));
+    assert_eq!(unread.count(), 1, "{events}");
+    server.order(&["stop"]).ok();
+    server.wait_end();
+}

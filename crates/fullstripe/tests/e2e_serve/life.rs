@@ -65,7 +65,7 @@ fn a_scratch_array_survives_a_failed_member_and_nothing_of_it_lasts() {
     assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
     let load = ledger(&server, 0, 3).load(server.clients("scratch", 2), Mix::Everything);
     load.wait_for(500, 30);
-    server.order(&["fail", "data:1"]).ok();
+    server.order(&["fail", "scratch:1"]).ok();
     let mut ledger = load.stop();
     server.verify("scratch", &mut ledger);
     server.stop();

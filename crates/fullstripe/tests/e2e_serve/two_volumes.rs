@@ -108,7 +108,7 @@ fn two_volumes_change_a_drive_together() {
     server.wait_optimal(60);
     let loads = load(&server, ledgers);
     // The drive is a spare of this container now.
-    let spare = ["replace", "fast:1", "--with", "d1"];
+    let spare = ["replace", "fast:1", "--with", "d4"];
     server.order(&spare).ok();
     server.wait_events("job-ended", "replace finished", 2, 60);
     loads.iter().for_each(|load| load.wait_for(50, 30));
