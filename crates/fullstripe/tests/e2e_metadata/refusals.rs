@@ -137,7 +137,7 @@ fn names_levels_and_shapes_that_cannot_be() {
         (
             "create a/b --level 5 d0 d1 d2",
             1,
-            "\"a/b\" cannot be a volume's name",
+            "\"a/b\" looks like a drive's path, and the volume's name comes first",
         ),
         ("create .a --level 5 d0 d1 d2", 1, "no dot or hyphen first"),
         (
@@ -240,6 +240,33 @@ fn names_levels_and_shapes_that_cannot_be() {
     );
     rig.done("create b --level 0 d0 d1 d2");
     rig.refused("create c --level 0 --wide d0 d1 d2", 1, "no room", ALL);
+}
+
+#[test]
+fn a_volume_without_a_name_is_not_named_after_its_first_drive() {
+    let rig = Rig::with_drives(3);
+    rig.drive("a.img", DRIVE_BYTES);
+    for (line, wanted) in [
+        (
+            "create --level 5 a.img d0 d1 d2",
+            "\"a.img\" is a drive's path, and the volume's name comes first: fullstripe create NAME \
+             --level 5 a.img d0 d1 d2\n",
+        ),
+        (
+            "create d0 --level 1 --chunk 64k d1 d2",
+            "\"d0\" is a drive's path, and the volume's name comes first: fullstripe create NAME d0 \
+             --level 1 --chunk 64k d1 d2\n",
+        ),
+        (
+            "create d0,serial=S0 d1 d2 --level 1",
+            "\"d0,serial=S0\" describes a drive, and the volume's name comes first: fullstripe create \
+             NAME d0,serial=S0 d1 d2 --level 1\n",
+        ),
+    ] {
+        rig.refused(line, 1, wanted, &["a.img", "d0", "d1", "d2"]);
+    }
+    // The line to type is right.
+    rig.done("create NAME --level 5 a.img d0 d1 d2");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! anything is touched, save what will be overwritten, remove foreign marks, zero the members where that is
 //! deterministic ([`zero`]), and write the record last.
 
+mod name;
 mod summary;
 mod zero;
 
@@ -20,10 +21,10 @@ use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
 use anyhow::{Context, Result, bail};
+use metadata::imsm::Mpb;
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
-use metadata::imsm::{Mpb, VolumeName};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -122,13 +123,8 @@ struct Created {
 }
 
 fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
-    let Some(name) = VolumeName::new(&args.name) else {
-        bail!(
-            "\"{}\" cannot be a volume's name: use 1 to 16 letters, digits, dots, underscores or \
-             hyphens, and no dot or hyphen first",
-            args.name
-        );
-    };
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let name = name::parse(&args.name, &words.collect::<Vec<String>>())?;
     if args.level == Level::Raid1 && args.chunk.is_some() {
         bail!("a RAID 1 has no chunks; leave out --chunk");
     }
