@@ -97,7 +97,12 @@ fn lock_folder(path: &Path, patience: Duration) -> Result<OwnedFd> {
     let shown = folder.display();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let what = || format!("cannot use the socket's folder {shown}");
-    let lock = rustix::fs::open(folder, flags, Mode::empty()).with_context(what)?;
+    let lock = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            bail!("the socket's folder {shown} does not exist; make it, or name another")
+        }
+        other => other.with_context(what)?,
+    };
     let give_up = Instant::now() + patience;
     loop {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -272,7 +277,9 @@ mod tests {
         assert!(error.contains("at most 107 bytes"), "{error}");
         let error = refusal(Path::new("/nonexistent-folder/api.sock"));
         assert!(
-            error.contains("cannot use the socket's folder /nonexistent-folder"),
+            error.contains(
+                "the socket's folder /nonexistent-folder does not exist; make it, or name"
+            ),
             "{error}"
         );
     }

@@ -25,12 +25,12 @@ const DEFAULT_SECTOR_BYTES: u32 = 512;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No such file.
-    #[error(
-        "{name} does not exist; name a block device or an existing file (truncate -s 1G {name} makes one)"
-    )]
+    #[error("{name} does not exist; {remedy}")]
     Missing {
         /// As given.
         name: String,
+        /// What to do instead.
+        remedy: String,
     },
     /// Not a block device or file.
     #[error("{name} is a {kind}; a member is a block device or a regular file")]
@@ -207,7 +207,7 @@ impl Drive {
     fn open_path(path: &Path, spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
         let name = path.display().to_string();
         let stat = rustix::fs::stat(path).map_err(|errno| match errno {
-            Errno::NOENT => OpenError::Missing { name: name.clone() },
+            Errno::NOENT => missing(path, &name),
             errno => system(&name, "look at", errno),
         })?;
         let wrong = |kind| OpenError::WrongKind {
@@ -387,6 +387,21 @@ fn lock(fd: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
+/// A file made below /dev would be taken for a drive, in memory, until the next start of the machine.
+fn missing(path: &Path, name: &str) -> OpenError {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let remedy = if whole.starts_with("/dev") {
+        "`ls /dev/disk/by-id` shows the drives that are there, and `fullstripe list` those with arrays"
+            .to_owned()
+    } else {
+        format!("name a block device or an existing file (truncate -s 1G {name} makes one)")
+    };
+    OpenError::Missing {
+        name: name.to_owned(),
+        remedy,
+    }
+}
+
 fn cannot_open(name: &str, errno: Errno) -> OpenError {
     match errno {
         Errno::ROFS => OpenError::Unwritable {
@@ -466,6 +481,24 @@ mod tests {
                 "{access:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_is_never_to_be_made_among_the_devices() {
+        let said = |path: &str| {
+            let error = Drive::open(&path.parse().unwrap(), Access::ReadOnly).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            said("/dev/nvme99n1"),
+            "/dev/nvme99n1 does not exist; `ls /dev/disk/by-id` shows the drives that are there, and \
+             `fullstripe list` those with arrays"
+        );
+        assert_eq!(
+            said("no-such.img"),
+            "no-such.img does not exist; name a block device or an existing file (truncate -s 1G \
+             no-such.img makes one)"
+        );
     }
 
     #[test]

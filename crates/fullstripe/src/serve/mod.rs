@@ -207,14 +207,14 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
     })
 }
 
-fn addresses(args: &ServeArgs) -> Vec<Address> {
-    if args.nbd.is_empty() {
-        // Beside the API's own socket.
-        let api = SocketPath::choose(args.socket.as_deref());
-        vec![Address::Unix(api.path.with_file_name("nbd.sock"))]
-    } else {
-        args.nbd.clone()
+fn addresses(args: &ServeArgs) -> Result<Vec<Address>> {
+    if !args.nbd.is_empty() {
+        return Ok(args.nbd.clone());
     }
+    // Beside the API's own socket, which is made later.
+    let api = SocketPath::choose(args.socket.as_deref());
+    api.prepare_folder()?;
+    Ok(vec![Address::Unix(api.path.with_file_name("nbd.sock"))])
 }
 
 fn serve(
@@ -227,7 +227,7 @@ fn serve(
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &started, share)?;
     let signals = Signals::catch()?;
-    let listening = addresses(args)
+    let listening = addresses(args)?
         .iter()
         .map(|address| nbd::listen(address, args.listen))
         .collect::<Result<Vec<Listening>>>()?;

@@ -74,10 +74,6 @@ enum Bound {
 pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
     match address {
         Address::Unix(path) => {
-            if let Some(folder) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot make {}", folder.display()))?;
-            }
             let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
             Ok(Listening {
                 socket: socket.into(),

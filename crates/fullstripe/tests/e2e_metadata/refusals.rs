@@ -270,6 +270,20 @@ fn a_volume_without_a_name_is_not_named_after_its_first_drive() {
 }
 
 #[test]
+fn a_socket_makes_no_folders() {
+    let rig = Rig::with_array("vol --level 1", 2);
+    for option in ["--nbd unix:no/such/s", "--socket no/such/s"] {
+        rig.refused(
+            &format!("serve {option} d0 d1"),
+            1,
+            "the socket's folder no/such does not exist; make it, or name another",
+            &["d0", "d1"],
+        );
+        assert!(!rig.path("no").exists());
+    }
+}
+
+#[test]
 fn wide_shapes_are_made_when_asked_for() {
     let rig = Rig::with_drives(2);
     let made = rig.json("create a --level 0 --chunk 512k --wide d0 d1", 0);
