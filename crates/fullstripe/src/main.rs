@@ -1,5 +1,8 @@
 //! The `fullstripe` command: see `fullstripe --help`.
 
+// They panic where nobody reads any more; `commands::words` prints.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::exit_codes;
 use drives::counting::CountingAllocator;

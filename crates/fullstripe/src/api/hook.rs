@@ -10,6 +10,7 @@
 //! is dropped and counted. A call that takes longer than 30 s is killed, with everything it
 //! started.
 
+use crate::commands::words::print_note;
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
 use anyhow::{Context, Result};
@@ -136,7 +137,10 @@ impl Runner {
             self.counters.calls.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = self.call(&event) {
                 self.counters.failures.fetch_add(1, Ordering::Relaxed);
-                eprintln!("fullstripe: the event hook for {}: {error:#}", event.kind);
+                print_note(&format!(
+                    "fullstripe: the event hook for {}: {error:#}",
+                    event.kind
+                ));
             }
         }
     }

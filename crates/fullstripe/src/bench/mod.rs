@@ -39,6 +39,7 @@ mod window;
 pub use args::BenchArgs;
 pub(crate) use run::measure;
 
+use crate::commands::words::{print_json, print_text};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -55,21 +56,21 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let config = args.config()?;
     if let Some(job) = args.job() {
         let outcome = job::measure(&config, job)?;
-        return print(args, &outcome, outcome.text());
+        return print(args, &outcome, &outcome.text());
     }
     if let Some(requests) = args.requests() {
         let outcome = counted::measure(&config, requests)?;
-        return print(args, &outcome, outcome.text());
+        return print(args, &outcome, &outcome.text());
     }
     let outcome = measure(&config)?;
-    print(args, &outcome, report::text(&outcome))
+    print(args, &outcome, &report::text(&outcome))
 }
 
-fn print(args: &BenchArgs, outcome: &impl Serialize, text: String) -> anyhow::Result<ExitCode> {
+fn print(args: &BenchArgs, outcome: &impl Serialize, text: &str) -> anyhow::Result<ExitCode> {
     if args.json() {
-        println!("{}", serde_json::to_string_pretty(outcome)?);
+        print_json(outcome)?;
     } else {
-        print!("{text}");
+        print_text(text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use super::Reach;
 use crate::api::schema::{Events, NumberedEvent};
-use crate::commands::words::{date, print_text};
+use crate::commands::words::{date, print_note, print_text};
 use anyhow::Result;
 use clap::Args;
 use std::io::Write;
@@ -31,10 +31,10 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     if !args.follow {
         let events: Events = client.get(&format!("/v1/events?since={}", args.since))?;
         if events.forgotten > 0 && !json {
-            eprintln!(
+            print_note(&format!(
                 "fullstripe: {} events before these are not remembered",
                 events.forgotten
-            );
+            ));
         }
         let text: String = match json {
             true => events
@@ -56,7 +56,9 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
             if kind == "forgotten" {
                 // In JSON the numbers say it.
                 if !json {
-                    eprintln!("fullstripe: {data} events before the next are not remembered");
+                    print_note(&format!(
+                        "fullstripe: {data} events before the next are not remembered"
+                    ));
                 }
                 return Ok(true);
             }

@@ -13,6 +13,7 @@
 //! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
 //! that who reads one never mistakes one for the other.
 
+use super::words::print_note;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
@@ -81,7 +82,7 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         FAILED
     };
     let message = format!("{error:#}");
-    eprintln!("{}", in_words(code, &message, json));
+    print_note(&in_words(code, &message, json));
     ExitCode::from(code)
 }
 
@@ -113,7 +114,7 @@ pub fn report_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(error.exit_code() as u8);
     }
-    eprintln!("{}", in_words(USAGE, &usage_sentence(error), true));
+    print_note(&in_words(USAGE, &usage_sentence(error), true));
     ExitCode::from(USAGE)
 }
 

@@ -2,7 +2,7 @@
 
 use super::describe::{self, text};
 use super::open::one_to_look;
-use super::words::{print_json, print_text};
+use super::words::{print_json, print_note, print_text};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
 use metadata::imsm::start::StartOptions;
@@ -69,7 +69,7 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
             print_text("No array found.\n")?;
         }
         for sentence in &unreadable {
-            eprintln!("fullstripe: {sentence}");
+            print_note(&format!("fullstripe: {sentence}"));
         }
     }
     Ok(ExitCode::from(u8::from(failed)))

@@ -14,6 +14,7 @@
 //! What cannot be read or does not fit its digest is computed again, with a word; what cannot be written is not
 //! remembered, and nothing else happens.
 
+use super::words::print_note;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use sim::predict::{Answer, digest};
@@ -112,9 +113,9 @@ impl Remembered {
             Ok(_) => None,
             Err(error) => {
                 let path = path.display();
-                eprintln!(
+                print_note(&format!(
                     "The remembered prediction {path} is not used, and made anew: {error:#}."
-                );
+                ));
                 None
             }
         }

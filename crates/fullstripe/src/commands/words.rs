@@ -123,6 +123,12 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Says `text` on standard error, on a line of its own; that nobody listens is no failure.
+pub fn print_note(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Seconds since 1970 as a date and time in UTC, by the Gregorian calendar.
 #[must_use]
 pub fn date(unix_seconds: u64) -> String {

@@ -6,6 +6,7 @@
 //! it does not within [`PATIENCE`], the thread clears away and ends the process.
 
 use super::programs::find;
+use crate::commands::words::print_note;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::{Path, PathBuf};
@@ -168,10 +169,10 @@ impl Debts {
             return;
         };
         if let Err(error) = std::fs::remove_dir_all(&folder) {
-            eprintln!(
+            print_note(&format!(
                 "fullstripe: {} could not be removed: {error}",
                 folder.display()
-            );
+            ));
         }
     }
 
@@ -189,10 +190,10 @@ impl Debts {
             let mut detach = Command::new(losetup);
             detach.arg("-d").arg(&device).stdin(Stdio::null());
             if !detach.status().is_ok_and(|status| status.success()) {
-                eprintln!(
+                print_note(&format!(
                     "fullstripe: {} could not be detached; losetup -d {0} does it",
                     device.display()
-                );
+                ));
             }
         }
     }

@@ -17,6 +17,7 @@ mod screen;
 mod server;
 mod story;
 
+use crate::commands::words::print_json;
 use anyhow::{Result, bail};
 use checks::{Check, Checks, Failed};
 use guard::{Guard, Interrupted};
@@ -106,7 +107,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
             checks: &seen.checks.all,
             scaling: &seen.points,
         };
-        println!("{}", serde_json::to_string_pretty(&summary)?);
+        print_json(&summary)?;
     }
     Ok(code)
 }

@@ -5,6 +5,7 @@ use super::catalogue::{LEVELS, UNPRICED, checks, of, of_the_world};
 use super::count::{Sample, Tool};
 use super::scene::{Scene, WORLD_COMMANDS, WORLD_REQUESTS};
 use super::table::{LevelPrices, SCHEMA, Table, WorldPrices, rounded};
+use crate::commands::words::print_note;
 use anyhow::{Context, Result, bail, ensure};
 use engine::layout::Level;
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ fn samples(tool: &Tool, scenes: &[Scene]) -> Result<Vec<(String, Sample)>> {
     let take = || {
         let mut mine = Vec::new();
         while let Some(scene) = scenes.get(next.fetch_add(1, Ordering::Relaxed)) {
-            eprintln!("counting {}", scene.name);
+            print_note(&format!("counting {}", scene.name));
             let sample = tool.scene(&scene.name, scene.units());
             mine.push((scene.name.clone(), sample?));
         }

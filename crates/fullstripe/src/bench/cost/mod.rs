@@ -27,6 +27,7 @@ mod table;
 mod tests;
 mod world;
 
+use crate::commands::words::print_text;
 use anyhow::{Context, Result};
 use engine::layout::Level;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ fn print_scene(name: &str, units: u64) -> Result<ExitCode> {
         Some(done) => done?,
         None => scene::run(name, units)?,
     };
-    println!("{}", serde_json::to_string(&done)?);
+    print_text(&format!("{}\n", serde_json::to_string(&done)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,6 +83,6 @@ fn write_table(path: &Path, only: Option<Level>) -> Result<ExitCode> {
     text.push('\n');
     std::fs::write(path, text)
         .with_context(|| format!("cannot write the cost table to {}", path.display()))?;
-    println!("{}", table.summary(path));
+    print_text(&format!("{}\n", table.summary(path)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ mod text;
 
 use super::foreign::{Ends, search};
 use super::open::one_to_look;
-use super::words::{print_json, print_text};
+use super::words::{print_json, print_note, print_text};
 use anyhow::Result;
 use record::RecordReport;
 use serde::Serialize;
@@ -84,7 +84,7 @@ fn examine(args: &ExamineArgs) -> Result<ExitCode> {
         let texts: Vec<String> = all.drives.iter().map(text::of_drive).collect();
         print_text(&texts.join("\n"))?;
         for sentence in &all.unreadable {
-            eprintln!("fullstripe: {sentence}");
+            print_note(&format!("fullstripe: {sentence}"));
         }
     }
     Ok(ExitCode::from(u8::from(failed)))
