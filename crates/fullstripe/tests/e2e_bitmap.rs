@@ -104,6 +104,53 @@ fn nothing_acknowledged_is_lost_with_a_bitmap() {
 }
 
 #[test]
+fn a_drive_comes_back_to_a_volume_that_was_never_written() {
+    for level in [1, 10, 5] {
+        let bed = Bed::new(members(level), DRIVE_BYTES);
+        bed.create("data", level, bed.drives(), OPTIONS);
+        let server = bed.serve(bed.drives()).start();
+        let drive = bed.drive(1).display().to_string();
+        let away = |server: &Server<'_>| {
+            server.order(&["fail", &drive]).ok();
+            server.order(&["remove", &drive]).ok();
+        };
+        away(&server);
+        server.order(&["add-spare", &drive]).ok();
+        server.wait_optimal(60);
+        // What is written without it the bitmap marks, from the first write on.
+        away(&server);
+        let load = ledger(&server, 7).load(server.clients("data", 1), Mix::Small);
+        load.wait_for(50, 30);
+        let mut known = load.stop();
+        server.order(&["add-spare", &drive]).ok();
+        server.wait_optimal(60);
+        server.verify("data", &mut known);
+        expect_consistent(&server);
+        server.stop();
+    }
+}
+
+/// Bits are cleared in the first session already, so a copy of a drive from before it lacks more than is marked.
+#[test]
+fn a_copy_from_before_the_first_write_does_not_come_back() {
+    let bed = Bed::new(2, DRIVE_BYTES);
+    bed.create("data", 1, bed.drives(), OPTIONS);
+    let before = std::fs::read(bed.drive(1)).unwrap();
+    let server = bed.serve(bed.drives()).start();
+    let mut client = server.client("data");
+    client.write(3 * MIB, &[7; 4096]).unwrap();
+    drop(client);
+    let drive = bed.drive(1).display().to_string();
+    server.order(&["fail", &drive]).ok();
+    server.order(&["remove", &drive]).ok();
+    std::fs::write(bed.drive(1), before).unwrap();
+    server
+        .order(&["add-spare", &drive])
+        .refused("more may have been written without it than the bitmap marks");
+    server.stop();
+}
+
+#[test]
 fn a_drive_that_was_away_comes_back_also_to_another_process() {
     for level in [1, 10, 5] {
         let bed = Bed::new(members(level), DRIVE_BYTES);
@@ -181,7 +228,7 @@ fn a_drive_from_before_a_replacement_is_not_trusted() {
     let old = bed.drive(1).display().to_string();
     server
         .order(&["add-spare", &old])
-        .refused("more has been written without it than the bitmap marks");
+        .refused("more may have been written without it than the bitmap marks");
     server.order(&["add-spare", &old, "--force"]).ok();
     server.wait_optimal(60);
     expect_consistent(&server);
@@ -212,7 +259,7 @@ fn a_drive_that_is_refused_keeps_every_byte() {
     let old = bed.drive(1).display().to_string();
     server
         .order(&["add-spare", &old])
-        .refused("more has been written without it than the bitmap marks");
+        .refused("more may have been written without it than the bitmap marks");
     assert!(
         std::fs::read(bed.drive(1)).unwrap() == before,
         "it was written to"

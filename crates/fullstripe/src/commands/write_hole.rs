@@ -62,7 +62,8 @@ impl WriteHole {
 }
 
 /// Gives volume number `at` of `mpb` the policy of `wanted` and makes its logs on `drives` empty, or writes its
-/// bitmap there, with regions of `region_bytes` if that is given.
+/// bitmap there, with regions of `region_bytes` if that is given. `generation` is that of the record that will say
+/// so: no drive with an older one knows what the bitmap marks.
 ///
 /// # Errors
 /// Only a RAID 5 has a log, only levels with redundancy have a bitmap, and only with room behind the data; or a
@@ -73,6 +74,7 @@ pub fn establish(
     at: usize,
     drives: &[&Probed],
     region_bytes: Option<u32>,
+    generation: u32,
 ) -> Result<()> {
     let name = mpb.volumes[at].name;
     let sector = drives[0].sector;
@@ -82,6 +84,7 @@ pub fn establish(
     }
     if wanted == WriteHole::Bitmap {
         let mut bitmap = [new_bitmap(mpb, at, sector, region_bytes)?];
+        bitmap[0].header.events_cleared = u64::from(generation);
         return write_all(&mut bitmap, drives, mpb.generation);
     }
     let Some(volume) = logged_volume(mpb, at, sector) else {
@@ -148,7 +151,8 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
         let copy = Backup::of_metadata("write-hole", &members)?;
         backup = Some(keep(&copy, args.backup.as_deref())?);
         let mut mpb = assembly.mpb.clone();
-        establish(args.protection, &mut mpb, at, &members, None)?;
+        let next = mpb.generation.saturating_add(1);
+        establish(args.protection, &mut mpb, at, &members, None, next)?;
         finish_update(assembly.unfinished.as_ref(), &drives)?;
         mpb.bump_generation();
         write_record(&mpb, &members)?;

@@ -427,7 +427,7 @@ fn refusal(refused: Refused) -> &'static str {
         }
         Refused::TooSmall => "the drive is too small",
         Refused::Outdated => {
-            "more has been written without it than the bitmap marks, or its slot is taken; --force takes it \
+            "more may have been written without it than the bitmap marks, or its slot is taken; --force takes it \
              as an empty drive"
         }
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",

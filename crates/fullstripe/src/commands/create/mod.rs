@@ -227,7 +227,9 @@ fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Resu
         mpb.start_initial_sync(0)?;
     }
     let all: Vec<&Probed> = drives.iter().collect();
-    protect(args, &mut mpb, 0, &all)?;
+    // Every drive gets this first record, and may come back by what the bitmap marks from now on.
+    let first = mpb.generation;
+    protect(args, &mut mpb, 0, &all, first)?;
     write_record(&mpb, &all)?;
     Ok(Created {
         mpb,
@@ -266,7 +268,8 @@ fn add_volume(
     if unsynced.is_some() {
         mpb.start_initial_sync(at)?;
     }
-    protect(args, &mut mpb, at, &all)?;
+    let next = mpb.generation.saturating_add(1);
+    protect(args, &mut mpb, at, &all, next)?;
     finish_update(assembly.unfinished.as_ref(), drives)?;
     mpb.bump_generation();
     write_record(&mpb, &all)?;
@@ -293,8 +296,15 @@ fn region_bytes(args: &CreateArgs) -> Option<u32> {
     Some(u32::try_from(wanted).unwrap_or(0))
 }
 
-/// Gives a new volume the protection against interrupted writes that was asked for.
-fn protect(args: &CreateArgs, mpb: &mut Mpb, at: usize, drives: &[&Probed]) -> Result<()> {
+/// Gives a new volume the protection against interrupted writes that was asked for; the record of this
+/// `generation` will be the first that has the volume.
+fn protect(
+    args: &CreateArgs,
+    mpb: &mut Mpb,
+    at: usize,
+    drives: &[&Probed],
+    generation: u32,
+) -> Result<()> {
     let usual = match args.level {
         Level::Raid5 => WriteHole::Log,
         Level::Raid0 | Level::Raid1 | Level::Raid10 => WriteHole::Off,
@@ -303,7 +313,7 @@ fn protect(args: &CreateArgs, mpb: &mut Mpb, at: usize, drives: &[&Probed]) -> R
     if args.level == Level::Raid0 {
         return Ok(());
     }
-    write_hole::establish(wanted, mpb, at, drives, region_bytes(args))
+    write_hole::establish(wanted, mpb, at, drives, region_bytes(args), generation)
 }
 
 /// A refusal of the format, with what to do where the format cannot know it.
