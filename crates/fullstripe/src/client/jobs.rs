@@ -104,16 +104,7 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
     if args.reach.json {
         print_json(after)?;
     } else {
-        let text = match &after.job {
-            Some(job) => format!(
-                "volume {} is {}; {}: {}",
-                after.name,
-                after.state,
-                job.kind,
-                pace(job)
-            ),
-            None => format!("volume {} is {}", after.name, after.state),
-        };
+        let text = outcome(after);
         args.reach.print(&Done { text, member: None })?;
     }
     if args.wait && !is_whole(after) {
@@ -124,6 +115,15 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The volume's state and the work that changes it; a scrub does not.
+fn outcome(volume: &VolumeStatus) -> String {
+    let text = format!("volume {} is {}", volume.name, volume.state);
+    match volume.job.as_ref().filter(|_| is_restoring(volume)) {
+        Some(job) => format!("{text}; {}: {}", job.kind, pace(job)),
+        None => text,
+    }
 }
 
 /// Whether anything is under way that ends with this volume whole, or that it has to wait for.
@@ -139,7 +139,7 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
     loop {
         let status: Status = client.get("/v1/status")?;
         let now = volume(&status, name)?;
-        if let Some(job) = &now.job {
+        if let Some(job) = now.job.as_ref().filter(|_| is_restoring(now)) {
             bar.show(name, job);
         }
         let done = is_whole(now) && !is_restoring(now);
@@ -179,5 +179,31 @@ pub(super) fn wait_for_end(
             return Ok(None);
         }
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_rebuild_speaks_only_of_what_restores_redundancy() {
+        let said = |kind: &str| {
+            let volume = json!({
+                "name": "v", "uuid": "u", "level": 1, "state": "optimal", "size_bytes": 1 << 20,
+                "chunk_bytes": 0, "dirty": false, "read_only": false, "slots": [],
+                "job": {
+                    "kind": kind, "running": true, "paused": false, "done_bytes": 0,
+                    "total_bytes": 1 << 20, "rate_bytes_per_s": 0, "mismatches": 0, "failures": 0,
+                },
+            });
+            outcome(&serde_json::from_value(volume).unwrap())
+        };
+        assert_eq!(said("rebuild"), "volume v is optimal; rebuild: 0 bytes/s");
+        assert_eq!(said("replace"), "volume v is optimal; replace: 0 bytes/s");
+        for kind in ["check", "repair"] {
+            assert_eq!(said(kind), "volume v is optimal");
+        }
     }
 }
