@@ -335,3 +335,27 @@ fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
     let after = [0, 1, 2].map(|at| kept_areas(&bed, at)[..NOTES].to_vec());
     assert!(after == before, "notes stay");
 }
+
+/// Whoever waited for the end of a scrub may give the next order at once.
+#[test]
+fn when_a_scrub_that_was_waited_for_has_ended_nothing_is_busy() {
+    const TIMES: usize = 5;
+    let bed = Bed::new(3 + TIMES, 64 * MIB);
+    bed.create("data", 5, bed.first(3), &["--chunk", "64k"]);
+    let server = bed.serve(bed.first(3)).start();
+    for at in 0..TIMES {
+        let (slot, drive) = (
+            (at % 3).to_string(),
+            bed.drive(3 + at).display().to_string(),
+        );
+        server.order(&["scrub", "data", "--wait"]).ok();
+        server
+            .order(&["replace", "data", &slot, "--with", &drive])
+            .ok();
+        server.wait_status("replaced", 60, |status| {
+            let volume = &status["volumes"][0];
+            volume["job"].is_null() && volume["state"] == "optimal"
+        });
+    }
+    server.stop();
+}

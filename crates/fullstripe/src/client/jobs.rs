@@ -18,6 +18,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The same where what is waited for comes at once.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// The status says a moment after its end that a job is gone; a serving process that is too busy to say so
+/// within this many looks is not waited for.
+const LOOKS_AFTER_END_MAX: u32 = 500;
 /// A job is gone before its last event is told, and one that was ordered begins when the failure before it
 /// is on record; after this many looks neither will come any more.
 const LOOKS_IN_VAIN_MAX: u32 = 25;
@@ -154,7 +159,8 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
 }
 
 /// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume
-/// has one job at a time, so the first end after event number `since` is the one.
+/// has one job at a time, so the first end after event number `since` is the one. When this returns, the status
+/// says so too: orders that go by it find the volume idle.
 pub(super) fn wait_for_end(
     client: &Client,
     name: &str,
@@ -169,6 +175,7 @@ pub(super) fn wait_for_end(
             event.event.kind == "job-ended" && event.event.volume.as_deref() == Some(name)
         };
         if let Some(end) = events.events.into_iter().find(is_end) {
+            wait_until_gone(client, name, end.number)?;
             return Ok(Some(end));
         }
         match &volume(&status, name)?.job {
@@ -180,6 +187,26 @@ pub(super) fn wait_for_end(
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Waits until the status shows no job of volume `name` any more, or another one that began after event number
+/// `end`.
+fn wait_until_gone(client: &Client, name: &str, end: u64) -> Result<()> {
+    for _ in 0..LOOKS_AFTER_END_MAX {
+        let status: Status = client.get("/v1/status")?;
+        if volume(&status, name)?.job.is_none() {
+            break;
+        }
+        let events: Events = client.get(&format!("/v1/events?since={end}"))?;
+        let begins = |one: &NumberedEvent| {
+            one.event.kind == "job-started" && one.event.volume.as_deref() == Some(name)
+        };
+        if events.events.iter().any(begins) {
+            break;
+        }
+        std::thread::sleep(LOOK_SOON);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
