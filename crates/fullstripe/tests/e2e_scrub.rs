@@ -359,3 +359,16 @@ fn when_a_scrub_that_was_waited_for_has_ended_nothing_is_busy() {
     }
     server.stop();
 }
+
+#[test]
+fn the_scrub_before_is_told_while_another_one_runs() {
+    let bed = spoiled(5, 3, &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["scrub", "data", "--wait"]).ok();
+    server.order(&["rate", "1m"]).ok();
+    server.order(&["scrub", "data"]).ok();
+    let status = server.order(&["status"]).ok();
+    assert!(status.out.contains("scrub: last finished"), "{status}");
+    assert!(status.out.contains("; one is unfinished at"), "{status}");
+    server.stop();
+}

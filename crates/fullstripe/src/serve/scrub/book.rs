@@ -127,6 +127,9 @@ impl Book {
             if own.report.is_none() {
                 own.report = kept.report;
                 own.unfinished = kept.unfinished;
+                own.before = kept.before;
+            } else if own.before.is_none() {
+                own.before = kept.last();
             }
         }
     }
@@ -168,6 +171,7 @@ impl Book {
                 report.continued += 1;
             }
         } else {
+            one.kept.before = one.kept.last();
             one.kept.report = Some(Report {
                 repair: scrubs(job) == Some(true),
                 started_s: now_s,
@@ -401,13 +405,13 @@ impl VolumeBook {
         if schedule.is_none() && report.is_none() {
             return None;
         }
-        let last = report.as_ref().filter(|report| report.ended_s.is_some());
+        let last = self.kept.last();
         Some(ScrubStatus {
             every_s: schedule.map(|one| one.every_s),
             scheduled_repair: schedule.is_some_and(|one| one.repair),
             next_s: self.next_s().filter(|_| unfinished.is_none()),
             last_started_s: last.map(|one| one.started_s),
-            last_ended_s: last.and_then(|one| one.ended_s),
+            last_ended_s: last.map(|one| one.ended_s),
             last_complete: last.is_some_and(|one| one.complete),
             last_mismatches: last.map_or(0, |one| one.mismatches),
             last_unrecoverable: last.map_or(0, |one| one.unrecoverable),

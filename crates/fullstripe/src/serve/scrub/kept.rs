@@ -25,6 +25,35 @@ pub struct Unfinished {
     pub paused: bool,
 }
 
+/// How a scrub that has ended went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When it began, seconds since 1970.
+    pub started_s: u64,
+    /// When it ended.
+    pub ended_s: u64,
+    /// It got to the volume's end.
+    pub complete: bool,
+    /// Stripes that did not match.
+    pub mismatches: u64,
+    /// Places that could be neither read nor reconstructed.
+    pub unrecoverable: u64,
+}
+
+impl Ended {
+    /// Of the scrub of `report`, once it has ended.
+    #[must_use]
+    pub fn of(report: &Report) -> Option<Ended> {
+        Some(Ended {
+            started_s: report.started_s,
+            ended_s: report.ended_s?,
+            complete: report.complete,
+            mismatches: report.mismatches,
+            unrecoverable: report.unrecoverable,
+        })
+    }
+}
+
 /// What is kept of a volume on the drives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
@@ -38,6 +67,17 @@ pub struct Kept {
     pub unfinished: Option<Unfinished>,
     /// The running scrub, or the last one.
     pub report: Option<Report>,
+    /// While one runs, how the one before it ended. Older versions neither write nor read it.
+    #[serde(default)]
+    pub before: Option<Ended>,
+}
+
+impl Kept {
+    /// How the last scrub went that has ended.
+    #[must_use]
+    pub fn last(&self) -> Option<Ended> {
+        self.report.as_ref().and_then(Ended::of).or(self.before)
+    }
 }
 
 /// Scrubs of a volume, as `status` shows them.
@@ -49,7 +89,7 @@ pub struct ScrubStatus {
     pub scheduled_repair: bool,
     /// When the next is due, seconds since 1970; it waits until the volume is whole and nothing else runs.
     pub next_s: Option<u64>,
-    /// When the last scrub began; absent while one is unfinished or where there has been none.
+    /// When the last scrub that has ended began; absent where none has.
     pub last_started_s: Option<u64>,
     /// When it ended.
     pub last_ended_s: Option<u64>,

@@ -260,6 +260,65 @@ fn a_schedule_counts_from_the_end_of_the_last_scrub_and_waits_for_better_times()
 }
 
 #[test]
+fn the_last_scrub_is_known_while_another_one_runs() {
+    let mut book = book();
+    let last = |book: &Book| {
+        let status = book.volumes[0].status().unwrap();
+        (
+            status.last_started_s,
+            status.last_ended_s,
+            status.last_mismatches,
+        )
+    };
+    begin(&mut book, JobName::Check, 100);
+    assert_eq!(last(&book), (None, None, 0));
+    mismatch(&mut book, 1);
+    end(&mut book, true, 1, 105);
+    begin(&mut book, JobName::Check, 200);
+    assert_eq!(last(&book), (Some(100), Some(105), 1));
+    assert_eq!(book.volumes[0].status().unwrap().unfinished_bytes, Some(0));
+    let text = book.text(usize::MAX);
+    let mut book = next_process(&book);
+    assert_eq!(last(&book), (Some(100), Some(105), 1));
+    // Begun before the notes were read: the one in the notes did not end.
+    let mut early = self::book();
+    begin(&mut early, JobName::Check, 300);
+    early.load(&text);
+    assert_eq!(last(&early), (Some(100), Some(105), 1));
+    look(&mut book, None, true, 210);
+    begin(&mut book, JobName::Check, 211);
+    end(&mut book, true, 0, 215);
+    assert_eq!(last(&book), (Some(200), Some(215), 0));
+}
+
+/// What older versions wrote is read, and they read what is written now: they skip fields that they do not know.
+#[test]
+fn notes_without_the_scrub_before_are_read() {
+    let mut book = book();
+    begin(&mut book, JobName::Check, 100);
+    end(&mut book, true, 0, 105);
+    begin(&mut book, JobName::Check, 200);
+    let mut text: serde_json::Value = serde_json::from_slice(&book.text(usize::MAX)).unwrap();
+    let fields = text[0].as_object_mut().unwrap();
+    assert!(
+        fields
+            .remove("before")
+            .is_some_and(|before| before["ended_s"] == 105)
+    );
+    let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["report", "schedule", "shape", "unfinished", "uuid"]);
+    fields.insert("of_a_later_version".to_owned(), 7.into());
+    let mut next = self::book();
+    next.load(&serde_json::to_vec(&text).unwrap());
+    let status = next.volumes[0].status().unwrap();
+    assert_eq!(
+        (status.last_ended_s, status.unfinished_bytes),
+        (None, Some(0))
+    );
+}
+
+#[test]
 fn one_that_was_given_up_stays_so() {
     let mut book = book();
     begin(&mut book, JobName::Check, 100);
