@@ -344,14 +344,10 @@ fn when_a_scrub_that_was_waited_for_has_ended_nothing_is_busy() {
     bed.create("data", 5, bed.first(3), &["--chunk", "64k"]);
     let server = bed.serve(bed.first(3)).start();
     for at in 0..TIMES {
-        let (slot, drive) = (
-            (at % 3).to_string(),
-            bed.drive(3 + at).display().to_string(),
-        );
+        let slot = format!("data:{}", at % 3);
+        let drive = bed.drive(3 + at).display().to_string();
         server.order(&["scrub", "data", "--wait"]).ok();
-        server
-            .order(&["replace", "data", &slot, "--with", &drive])
-            .ok();
+        server.order(&["replace", &slot, "--with", &drive]).ok();
         server.wait_status("replaced", 60, |status| {
             let volume = &status["volumes"][0];
             volume["job"].is_null() && volume["state"] == "optimal"

@@ -10,6 +10,7 @@ use super::orders::{absolute, answered};
 use crate::api::names::{self, NameError};
 use crate::api::schema::{FailRequest, ReplaceRequest};
 use crate::commands::exit_codes::refused;
+use crate::commands::words::print_note;
 use crate::serve::status::{MemberStatus, Status};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -82,10 +83,8 @@ fn find<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus> {
 /// Tells what an order does to redundancy, before it is given.
 fn tell(reach: &Reach, consequences: &Consequences) {
     if !reach.json {
-        for line in &consequences.lines {
-            // Who does not read it has not asked for it.
-            let _ = writeln!(std::io::stderr(), "{line}");
-        }
+        let lines = &consequences.lines;
+        lines.iter().for_each(|line| print_note(line));
     }
 }
 
