@@ -237,6 +237,6 @@ fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
         .filter(|line| line.contains("can be neither read nor"));
     assert!((1..=2).contains(&unread.count()), "{events}");
     assert!(events.contains(" more like it up to number "), "{events}");
-    server.order(&["stop"]).ok();
-    server.wait_end();
+    let (status, said) = server.end();
+    assert_eq!(status.code(), Some(1), "{said}");
 }
