@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests; the last line is 'N passed, N failed', over everything that ran.
+# Runs the tests; at the end come the names of those that failed, and the last line is 'N passed, N failed', over
+# everything that ran.
 #
 # usage: scripts/test.sh [all|fast|e2e]
 #
@@ -43,6 +44,11 @@ fi
 if [[ $((passed + failed)) -eq 0 ]]; then
     say "no test ran."
     failed=1
+fi
+
+if grep -q '^test .* FAILED$' "$log"; then
+    say "these tests failed:"
+    grep '^test .* FAILED$' "$log" | sort -u | sed 's/^test /  /; s/ \.\.\. FAILED$//'
 fi
 
 if [[ -n ${TEST_COUNT_FILE:-} ]]; then echo "$passed $failed" >"$TEST_COUNT_FILE"; fi

@@ -132,7 +132,7 @@ mismatches() { look /sys/block/$1/md/mismatch_cnt; echo "MISMATCHES $word"; }
 # check MD: md compares everything.
 check() {
     synchronised $1
-    echo check > /sys/block/$1/md/sync_action
+    if ! echo check > /sys/block/$1/md/sync_action; then echo "NOT CHECKED"; return; fi
     idle $1
     mismatches $1
 }

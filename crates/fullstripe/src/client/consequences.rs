@@ -71,7 +71,7 @@ pub fn of_replace(status: &Status, drive: &MemberStatus, with: &str) -> Conseque
     let places = places(status, drive).join(" and ");
     Consequences {
         lines: vec![format!(
-            "{places} keeps its redundancy: {} serves until {with} holds a copy, and leaves the array then",
+            "{} ({places}) serves until {with} holds a copy, and leaves the array then; redundancy stays as it is",
             drive.name
         )],
         ends_volume: false,
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(
             replaced.lines,
             [
-                "data:1 keeps its redundancy: /dev/nvme1n1 serves until /dev/new holds a copy, and leaves the array then"
+                "/dev/nvme1n1 (data:1) serves until /dev/new holds a copy, and leaves the array then; redundancy stays as it is"
             ]
         );
     }

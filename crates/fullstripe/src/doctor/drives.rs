@@ -145,7 +145,7 @@ fn content(about: &str, looked: &Looked) -> Finding {
             about,
             format!("{}, no IMSM metadata", size(looked.size_bytes)),
         ),
-        Content::Array { volumes, drives } => Finding::ok(
+        Content::Array { volumes, drives } => for_mdadm(
             about,
             format!(
                 "{}, in an IMSM array of {} with {} {}",
@@ -159,12 +159,24 @@ fn content(about: &str, looked: &Looked) -> Finding {
                 volumes.join(", ")
             ),
         ),
-        Content::Spare => Finding::ok(about, format!("{}, an IMSM spare", size(looked.size_bytes))),
+        Content::Spare => for_mdadm(about, format!("{}, an IMSM spare", size(looked.size_bytes))),
         Content::Damaged(reason) => {
             Finding::warning(about, format!("damaged IMSM metadata: {reason}")).advise(
                 "fullstripe examine shows it; the array's other drives may have good copies",
             )
         }
+    }
+}
+
+/// A drive of an array, with what mdadm needs to see that too. The record lists drives by serial number, and a loop
+/// device has none.
+fn for_mdadm(about: &str, what: String) -> Finding {
+    let found = Finding::ok(about, what);
+    let name = about.rsplit('/').next().unwrap_or(about);
+    if name.starts_with("loop") {
+        found.advise("mdadm finds it with IMSM_DEVNAME_AS_SERIAL=1 in its environment")
+    } else {
+        found
     }
 }
 

@@ -67,6 +67,20 @@ fn only_the_named_drives_are_told_of() {
 }
 
 #[test]
+fn mdadm_needs_a_hint_to_find_an_array_on_loop_devices() {
+    let root = build(&[GOOD_HOST]);
+    let named = named(&["/dev/loop0", "/dev/nvme0n1"]);
+    let report = examine(&machine(&root), &named, &|_| Ok(member(&["data"], 2)));
+    let text = report.to_string();
+    let hinted: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("IMSM_DEVNAME_AS_SERIAL=1"))
+        .collect();
+    assert_eq!(hinted.len(), 1, "{text}");
+    assert!(hinted[0].contains("/dev/loop0"), "{text}");
+}
+
+#[test]
 fn an_old_kernel_with_low_limits_and_a_user_without_rights() {
     let root = build(&[OLD_BOX]);
     let mut machine = machine(&root);

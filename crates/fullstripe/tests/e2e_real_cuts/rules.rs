@@ -158,7 +158,7 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
         let mut client = server.client("data");
         // Dirty, failed, a spare that takes its place, its rebuild, clean.
         client.write(0, &[1; 4096]).expect("it is written");
-        server.order(&["fail", "D1"]).ok();
+        server.order(&["fail", "data:1"]).ok();
         server.wait_event("failure-recorded", "", 20);
         server
             .order(&["add-spare", &drives[count].display().to_string()])
