@@ -99,7 +99,7 @@ pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     let consequences = of_fail(&status, drive);
     tell(&args.reach, &consequences);
     if consequences.ends_volume && !args.yes {
-        agree(&drive.name, &consequences)?;
+        agree(&args.reach, &drive.name, &consequences)?;
     }
     let request = FailRequest {
         volumes_may_fail: consequences.ends_volume,
@@ -108,10 +108,11 @@ pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     answered(&args.reach, &client.send(Method::POST, &path, &request)?)
 }
 
-/// Asks whoever sits at the terminal.
-fn agree(drive: &str, consequences: &Consequences) -> Result<()> {
+/// Asks whoever sits at the terminal; a program that wants JSON is none.
+fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> {
     let lines = consequences.lines.join("; ");
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    let is_asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if reach.json || !is_asked {
         return Err(refused(format!(
             "{drive} is not failed: {lines}; --yes does it all the same"
         )));
