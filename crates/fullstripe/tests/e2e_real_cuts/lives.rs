@@ -257,8 +257,12 @@ impl Life {
     }
 
     fn lose(&mut self) {
+        // A drive writes each of its sectors whole or not at all, and with sectors of 4 KiB these are its blocks.
+        let has_small_sectors = self.rig.shape.sector_bytes() == 512;
+        let can_be = |loss: &Loss| has_small_sectors || *loss != Loss::Sectors;
+        let possible: Vec<Loss> = Loss::ALL.into_iter().filter(can_be).collect();
         let mut losses: Vec<Loss> = (0..self.rig.drives().len())
-            .map(|_| self.random.pick(&Loss::ALL))
+            .map(|_| self.random.pick(&possible))
             .collect();
         if self.random.chance(1, 4) {
             let first = losses[0];
