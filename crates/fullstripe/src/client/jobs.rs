@@ -20,8 +20,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The same where what is waited for comes at once.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// The status says a moment after its end that a job is gone; a serving process that is too busy to say so
-/// within this many looks is not waited for.
+/// The status says a moment after its end that a job is gone; if it does not within this
+/// many looks, that is an error.
 const LOOKS_AFTER_END_MAX: u32 = 500;
 /// A job is gone before its last event is told, and one that was ordered begins when the failure before it
 /// is on record; after this many looks neither will come any more.
@@ -195,18 +195,20 @@ fn wait_until_gone(client: &Client, name: &str, end: u64) -> Result<()> {
     for _ in 0..LOOKS_AFTER_END_MAX {
         let status: Status = client.get("/v1/status")?;
         if volume(&status, name)?.job.is_none() {
-            break;
+            return Ok(());
         }
         let events: Events = client.get(&format!("/v1/events?since={end}"))?;
         let begins = |one: &NumberedEvent| {
             one.event.kind == "job-started" && one.event.volume.as_deref() == Some(name)
         };
         if events.events.iter().any(begins) {
-            break;
+            return Ok(());
         }
         std::thread::sleep(LOOK_SOON);
     }
-    Ok(())
+    bail!(
+        "the work on volume {name} has ended, but the status still shows it; `fullstripe status` tells when it is gone"
+    )
 }
 
 #[cfg(test)]

@@ -144,6 +144,10 @@ fn under_way(name: &str, job: &JobStatus) -> String {
 /// What a drive loses, or is about to lose, although it is in use.
 fn endangers(member: &MemberStatus) -> Option<String> {
     let name = &member.name;
+    if !matches!(member.state.as_str(), "active" | "spare") {
+        // What becomes of a drive that nobody uses any more endangers nothing.
+        return None;
+    }
     if member.deleted {
         return Some(format!(
             "the file of {name} has been deleted and is gone when serve ends: `fullstripe replace {name} --with DRIVE` \

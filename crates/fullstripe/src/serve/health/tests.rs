@@ -84,6 +84,9 @@ fn drives_that_are_about_to_be_lost_are_a_risk_and_those_that_nobody_needs_are_n
     assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks (4096 bytes)"));
     status.members[0].deleted = true;
     assert!(said(&status).starts_with("at risk: the file of /dev/nvme0n1 has been deleted"));
+    // It has been replaced since.
+    status.members[0].state = "removed".to_owned();
+    assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks"));
 }
 
 #[test]
