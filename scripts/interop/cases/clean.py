@@ -40,8 +40,8 @@ def ours(level, chunk_kib, options=()):
         if level:
             require_at_rest(text)
             require_consistent(text)
-        data = overwrite(data, part, PART[0])
-        require_volume(bench, data)
+        before, data = data, overwrite(data, part, PART[0])
+        require_volume(bench, data, by="md", earlier=[before])
         require_served(bench, data)
         return f"{size >> 20} MiB"
 
@@ -57,11 +57,11 @@ def mds(level, chunk_kib, policy=""):
         text = yield bench.job(md_create(level, slots, MD_SIZE_MIB, chunk_kib, policy) + f"{wait}\nput {name} $md 0")
         require("NOT CREATED" not in text, said(text))
         require(bench.volume().size == len(data), f"the volume has {bench.volume().size} bytes")
-        require_volume(bench, data)
+        require_volume(bench, data, by="md")
         part = pattern(4, PART[1])
         require_served(bench, data, more=(PART[0], part))
-        data = overwrite(data, part, PART[0])
-        require_volume(bench, data)
+        before, data = data, overwrite(data, part, PART[0])
+        require_volume(bench, data, earlier=[before])
         found = words(order(len(bench.paths), FOUND))
         text = yield bench.job(MD_JUDGES % (found, "check $md" if level else ""))
         require_sum(text, data)

@@ -2,6 +2,7 @@
 import re
 
 from ..bench import md5
+from ..difference import require_content, require_no_wrong_rows
 from ..requirement import require
 from ..volume import MIB
 
@@ -45,10 +46,11 @@ def require_at_rest(text):
     require("STATE idle none" in text, f"md does not start it clean: {said(text)}")
 
 
-def require_volume(bench, data, index=0):
+def require_volume(bench, data, index=0, by="us", earlier=()):
+    """The drives hold what was written by us or by md, with parity that matches."""
     volume = bench.volume(index)
-    require(volume.content() == data, "the drives do not hold what was written")
-    require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong")
+    require_content(volume, data, f"the drives do not hold what was written by {by}", earlier)
+    require_no_wrong_rows(volume)
 
 
 def require_served(bench, data, name="vol", more=None, **serving):

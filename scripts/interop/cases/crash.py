@@ -5,6 +5,7 @@ import time
 
 from ..case import Case
 from ..bench import pattern
+from ..difference import require_content, require_no_wrong_rows
 from ..log import newest_units, spoil_logged_parity
 from ..requirement import require
 from ..volume import MIB
@@ -81,8 +82,8 @@ def ours(level, policy=(), sizes="4k-64k"):
         require_sum(text, content)
         written = require_old_or_new(bench.volume().content(), old, new, at)
         volume = bench.volume()
-        require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong, dirty {volume.report['dirty']}, "
-                f"migration {volume.report['migration']}, after {said(text)}")
+        report = volume.report
+        require_no_wrong_rows(volume, f"; dirty {report['dirty']}, migration {report['migration']}, after {said(text)}")
         require_served(bench, content)
         return f"{written} sectors written before the end" + (", resynchronised" if level else "")
 
@@ -137,7 +138,7 @@ def mds(level, policy=""):
                 server.order("rebuild", "--wait", "vol")
                 server.scrub()
             require(server.read() == content, "we read other bytes")
-        require(not bench.volume().wrong_rows(), "rows are wrong")
+        require_no_wrong_rows(bench.volume())
         text = yield bench.job(JUDGE % "$drives" if level else "assemble $drives\nsum $md")
         require_sum(text, content)
         if level:
@@ -177,8 +178,8 @@ def md_starts_replayed(bench, content, torn=0):
     require_consistent(text)
     require_sum(text, content)
     volume = bench.volume()
-    require(not volume.wrong_rows(), f"rows {volume.wrong_rows()[:9]} are wrong")
-    require(volume.content() == content, "the volume holds something else now")
+    require_no_wrong_rows(volume)
+    require_content(volume, content, "the volume holds something else now")
     require(not volume.report["dirty"] and volume.report["migration"] is None, "the record is not clean")
     require(volume.report["write_hole_policy"].startswith("log on"), "the policy has gone")
 
@@ -196,8 +197,8 @@ def mds_logged(blocks):
             text = server.text()
             require("made parity right" in text, f"no replay: {text}")
             require("optimal" in text, f"a resync follows: {text}")
-        require(not bench.volume().wrong_rows(), f"rows {bench.volume().wrong_rows()[:9]} are wrong")
-        require(bench.volume().content() == content, "the volume holds something else now")
+        require_no_wrong_rows(bench.volume())
+        require_content(bench.volume(), content, "the volume holds something else now")
         yield from md_starts_replayed(bench, content)
         return f"{written} sectors written, {spoiled} logged writes spoiled; md agrees"
 

@@ -1,6 +1,7 @@
 """Arrays without one of their members: lost, failed, failed and back again, and made whole by the other side."""
 from ..case import Case
 from ..bench import pattern
+from ..difference import require_content, require_no_wrong_rows
 from ..requirement import require
 from ..volume import MIB
 from .common import (
@@ -31,7 +32,7 @@ def ours_fails_a_drive(bench, level, slots):
         server.order("fail", bench.names[slots[LOST_SLOT]])
         server.write(part(0), PARTS[0][0])
     data = written(data, 0)
-    require(bench.volume().content() == data, "the drives do not hold what was written")
+    require_content(bench.volume(), data, "the drives do not hold what was written by us")
     return data
 
 
@@ -89,14 +90,14 @@ echo DEGRADED $word
         require_sum(text, data)
         if "DEGRADED 0" in text:
             end = require_rebuilt(bench, data)
-            require(not bench.volume().wrong_rows(), "rows are wrong")
+            require_no_wrong_rows(bench.volume())
             outcome = f"md rebuilt it{end}"
         else:
             with bench.serve() as server:
                 require("degraded" in server.text(), f"md and we disagree: {said(text)}: {server.text()}")
                 require(server.read() == data, "we read other bytes")
             outcome = "stays out"
-        require(bench.volume().content() == data, "the drives hold something else")
+        require_content(bench.volume(), data, "the drives hold something else")
         return outcome
 
     return run
@@ -115,7 +116,7 @@ put {bench.file('part', part(0))} $md {PARTS[0][0] >> 10}
 """
     yield bench.job(script, drives=slots)
     data = written(data, 0)
-    require(bench.volume().content() == data, "the drives do not hold what md wrote")
+    require_content(bench.volume(), data, "the drives do not hold what was written by md")
     return data
 
 

@@ -8,6 +8,7 @@ import time
 
 from ..case import Case
 from ..bench import pattern
+from ..difference import require_content
 from ..requirement import Failed, require
 from ..volume import MIB
 from .common import (
@@ -84,7 +85,7 @@ def ours_initial(level):
         require("STATE resync" in text or re.search(r"STATE idle [1-9]", text), f"md does nothing: {said(text)}")
         spoiled.require_sum(text, content)
         spoiled.require_alone()
-        require(bench.volume().content() == content, "the drives hold something else")
+        require_content(bench.volume(), content, "the drives hold something else")
         require_served(bench, content)
         return f"md goes on at {percent} %, {len(wrong)} rows were wrong"
 
@@ -166,7 +167,7 @@ def ours_rebuild(level):
         text = yield bench.job(script, drives=drives)
         spoiled.require_sum(text, data)
         spoiled.require_alone()
-        require(bench.volume().content() == data, "the drives hold something else")
+        require_content(bench.volume(), data, "the drives hold something else")
         return f"md goes on at {percent} %, {len(wrong)} rows were wrong" + require_rebuilt(bench, data, drives)
 
     return run
