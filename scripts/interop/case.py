@@ -5,7 +5,7 @@ import time
 import traceback
 
 from .bench import Bench
-from .requirement import Failed
+from .requirement import Failed, Hung
 
 
 class Case:
@@ -35,7 +35,11 @@ class Outcome:
 
 
 class Worker:
-    """Carries out cases, one after the other. A new machine is booted after the power went, and after a failure."""
+    """Carries out cases, one after the other. A new machine is booted after the power went, and after a failure.
+
+    md and mdmon stand still in one of some thousand jobs, whoever made the array: such a case is carried out once more
+    from its beginning, and its outcome says so. Bytes that are wrong fail it at once.
+    """
 
     def __init__(self, lab, keep):
         self.lab = lab
@@ -45,19 +49,31 @@ class Worker:
     def carry_out(self, case):
         begun = time.monotonic()
         outcome = Outcome(case)
+        hung = self.attempt(case, outcome)
+        if hung and not self.lab.ended:
+            print(f"{case.name} ({case.started_by}) is carried out once more: {hung}", flush=True)
+            self.attempt(case, outcome)
+            outcome.text += "; at the second try, the machine stood still at the first"
+        outcome.seconds = time.monotonic() - begun
+        return outcome
+
+    def attempt(self, case, outcome):
+        """Fills the outcome. What hung, or None if the machine did not."""
+        hung = None
+        outcome.failed, outcome.text = False, ""
         size = {"bytes_each": case.drive_bytes} if case.drive_bytes else {}
         bench = Bench(self.lab, string.ascii_lowercase[: case.drives], case.sector_bytes, **size)
         try:
             outcome.text = self.advance(bench, case.run(bench))
         except Exception as error:  # Whatever it is, it is this case's failure, and the others go on.
+            hung = error if isinstance(error, Hung) else None
             outcome.failed = True
             outcome.text = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3)
             self.end()
         outcome.fields = bench.fields_compared
         if not self.keep:
             shutil.rmtree(bench.folder, ignore_errors=True)
-        outcome.seconds = time.monotonic() - begun
-        return outcome
+        return hung
 
     def advance(self, bench, steps):
         """Does the jobs of a case; what it returns."""

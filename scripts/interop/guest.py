@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 
-from .requirement import Failed
+from .requirement import Failed, Hung
 
 # Far more than it takes, also on a busy machine.
 BOOT_SECONDS = 120
@@ -18,6 +18,9 @@ JOB_SECONDS = 330
 # Of the management console, UML's mconsole: a request and its answer, both with a text of at most so many bytes.
 MAGIC, VERSION, TEXT_BYTES = 0xCAFEBABE, 2, 512
 CONSOLE_SECONDS = 20
+# How init.sh says that a job's time was over, and how much of what it said then is kept: what waits, and where.
+STOPPED = r"^@@DONE (137|143)$"
+MOST_WORDS = 4000
 
 
 class Guest:
@@ -64,7 +67,7 @@ class Guest:
                 if done:
                     break
                 if time.monotonic() > end:
-                    raise Failed(f"the machine does not give up the drive {letter}: {answer}")
+                    raise Hung(f"the machine does not give up the drive {letter}: {answer}")
                 time.sleep(0.02)
 
     def do(self, script, name):
@@ -75,6 +78,8 @@ class Guest:
         self.process.stdin.write(f"{name}/job{self.jobs}\n".encode())
         self.process.stdin.flush()
         text = self.read_until(r"^@@DONE \d+", JOB_SECONDS)
+        if re.search(STOPPED, text, flags=re.MULTILINE):
+            raise Hung(f"the job was stopped after 300 s: {text[-MOST_WORDS:]}")
         return re.sub(rf"^SUM {name}/(\S+)$", self.computed_sum, text, flags=re.MULTILINE)
 
     def computed_sum(self, line):
@@ -94,8 +99,9 @@ class Guest:
             ready = left > 0 and select.select([output], [], [], left)[0]
             part = os.read(output, 1 << 16) if ready else b""
             if not part:
-                why = "ended" if ready else f"said nothing in {seconds} s"
-                raise Failed(f"the machine {why}: {text[-900:]}")
+                if ready:
+                    raise Failed(f"the machine ended: {text[-900:]}")
+                raise Hung(f"the machine said nothing in {seconds} s: {text[-900:]}")
             text += part.decode(errors="replace").replace("\r", "")
         return text
 
