@@ -3,7 +3,7 @@
 #
 # usage: scripts/setup.sh [--dry-run] [build|demo|test|bench]
 #
-#   build   a linker and the C library's headers, for cargo
+#   build   a linker and the C library's headers, for cargo, and make, by whose short names all else is called
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests run against (the default)
 #   bench   test, and what the benchmarks compare with
@@ -18,6 +18,7 @@ bench  btrfs-progs mkfs.btrfs
 bench  libisal-dev /usr/include/isa-l.h
 build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
+build  make        make
 demo   fio         fio
 demo   mdadm       mdadm
 test   busybox-static busybox
@@ -27,7 +28,6 @@ test   fuse3       fusermount3
 test   gdisk       sgdisk
 test   jq          jq
 test   libnbd-bin  nbdfuse
-test   make        make
 test   nbdkit      nbdkit
 test   procps      pgrep
 test   qemu-utils  qemu-io
