@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ test-planted: ## bugs planted one by one: somebody has to find each (ARGS=--quic
 
 test-mutants: ## functions changed one by one: some test has to notice (SHARD=3/20; ARGS=--draw: what changed; more in scripts/mutants)
 	@scripts/mutants.sh $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+
+test-fresh: ## the README's two commands on fresh Debian systems; hours (ARGS='--release 13 --user sudo --command demo')
+	@scripts/fresh.sh $(ARGS)
 
 keep-images: ## crashed arrays of this version, for later ones to start; once for each release
 	@FULLSTRIPE_KEEP_IMAGES="$$PWD/crates/fullstripe/tests/releases" cargo test -p fullstripe --test e2e_releases can_be_kept

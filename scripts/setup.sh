@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian lacks, by name and only what is missing; says nothing when nothing is.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench|fresh]
 #
 #   build   a linker and the C library's headers, for cargo, and make, by whose short names all else is called
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests run against (the default)
 #   bench   test, and what the benchmarks compare with
+#   fresh   what makes fresh systems in folders, for `make test-fresh`
 #
 # --dry-run says what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,6 +22,7 @@ build  libc6-dev   /usr/include/stdio.h
 build  make        make
 demo   fio         fio
 demo   mdadm       mdadm
+fresh  debootstrap debootstrap
 test   busybox-static busybox
 test   cpio        cpio
 test   e2fsprogs   mkfs.ext4
@@ -80,7 +82,8 @@ build) wanted="build" ;;
 demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
 bench) wanted="build demo test bench" ;;
-*) die "unknown set '$1': use build, demo, test or bench." ;;
+fresh) wanted="fresh" ;;
+*) die "unknown set '$1': use build, demo, test, bench or fresh." ;;
 esac
 
 find_missing

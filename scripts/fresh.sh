@@ -1,0 +1,210 @@
+#!/usr/bin/env bash
+# Runs the README's two commands, as they stand there, on fresh Debian systems in folders of their own.
+#
+# usage: scripts/fresh.sh [--release 12|13] [--user root|sudo] [--command demo|test]
+#
+#   --release   Debian 12 or 13 (both)
+#   --user      root, or a user who may use sudo without a password (both)
+#   --command   the README's demo or its test (both)
+#
+# Each combination gets a system of its own: Debian's smallest, and beside it Rust, Python, sudo and the certificates
+# that Rust's own installation cannot do without. Rust is this machine's, seen read-only; of cargo's registry it gets a
+# copy of what this machine has fetched. The tree comes without .git and without what was built. What each run said lies
+# in target/fresh/; the last line is 'N passed, N failed'. All eight take some hours and 6 GB in TMPDIR (/var/tmp).
+#
+# All mounts and processes are in namespaces of their own and end with them, however this script ends. Needs root.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$root/scripts/progress.sh"
+
+releases="12 13"
+users="root sudo"
+commands="demo test"
+demo_limit_seconds=2400
+test_limit_seconds=6000
+logs=${CARGO_TARGET_DIR:-$root/target}/fresh
+
+# one_of OPTION VALUE ALLOWED...
+one_of() {
+    [[ " ${*:3} " == *" $2 "* ]] || die "$1 is '$2': use one of ${*:3}."
+}
+
+parse() {
+    while [[ $# -gt 0 ]]; do
+        [[ $# -ge 2 ]] || die "unknown or incomplete option '$1': see the top of scripts/fresh.sh."
+        case $1 in
+        --release) one_of "$1" "$2" 12 13 && releases=$2 ;;
+        --user) one_of "$1" "$2" root sudo && users=$2 ;;
+        --command) one_of "$1" "$2" demo test && commands=$2 ;;
+        *) die "unknown option '$1': use --release, --user and --command." ;;
+        esac
+        shift 2
+    done
+}
+
+# readme_command demo|test: the line of the README's first block of commands that is for it.
+readme_command() {
+    local line
+    line=$(awk '/^## Two commands/ { there = 1 }
+        there && /^```/ { if (inside) exit; inside = 1; next }
+        inside { sub(/ *#.*/, ""); print }' "$root/README.md" | grep -w "$1") || true
+    [[ -n $line && $line != *$'\n'* ]] || die "the README's two commands have not one for $1."
+    printf '%s\n' "$line"
+}
+
+# repository LABEL: where this machine gets packages with this label from.
+repository() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' "Label: $1" | head -n 1
+}
+
+# make_base RELEASE: the system that all runs on that release begin with, in $scratch/base-RELEASE.
+make_base() {
+    local base=$scratch/base-$1 suite mirror security sources
+    case $1 in
+    12) suite=bookworm ;;
+    13) suite=trixie ;;
+    esac
+    mirror=$(repository Debian)
+    security=$(repository Debian-Security)
+    [[ -n $mirror ]] || die "apt does not say where Debian's packages come from: run apt-get update first."
+    debootstrap --variant=minbase --include=ca-certificates,python3,sudo "$suite" "$base" "$mirror"
+    sources="deb $mirror $suite main\ndeb $mirror $suite-updates main\n"
+    if [[ -n $security ]]; then sources+="deb $security $suite-security main\n"; fi
+    printf "$sources" >"$base/etc/apt/sources.list"
+    apt-config dump Acquire | grep -i proxy >"$base/etc/apt/apt.conf.d/proxy" || true
+    cp -L /etc/resolv.conf /etc/hosts /etc/hostname "$base/etc/"
+    # No service is started where nothing starts services.
+    printf '#!/bin/sh\nexit 101\n' >"$base/usr/sbin/policy-rc.d"
+    chmod +x "$base/usr/sbin/policy-rc.d"
+    chroot "$base" useradd --create-home --shell /bin/bash somebody
+    echo 'somebody ALL=(ALL) NOPASSWD: ALL' >"$base/etc/sudoers.d/somebody"
+    mkdir -p "$base/opt/rust"
+    # shellcheck disable=SC2016  # the shell that logs in expands it
+    echo 'export PATH=/opt/rust/bin:$PATH CARGO_TERM_COLOR=never' >"$base/etc/profile.d/rust.sh"
+}
+
+# What the machine gives and a folder lacks.
+mount_machine() {
+    mount -t proc proc "$place/proc"
+    mount --rbind /sys "$place/sys"
+    mount --rbind /dev "$place/dev"
+    mount -t tmpfs tmpfs "$place/run"
+    mount --bind "$rust" "$place/opt/rust"
+    mount -o remount,bind,ro "$place/opt/rust"
+}
+
+# The tree and cargo's registry in the folder $1 of that user.
+copy_tree() {
+    local home=$1 from=${CARGO_HOME:-$HOME/.cargo}/registry part
+    mkdir -p "$home/fullstripe" "$home/.cargo/registry"
+    tar -C "$root" -c --exclude=./.git --exclude=./target --exclude=./fuzz/target --exclude=__pycache__ . |
+        tar -x -C "$home/fullstripe"
+    for part in index cache; do
+        if [[ -d $from/$part ]]; then cp -r "$from/$part" "$home/.cargo/registry/"; fi
+    done
+}
+
+used_mb() { du -xsm "$1" | awk '{ print $1 }'; }
+
+# run_one RELEASE USER demo|test: one combination; says how it went and counts it in `passed` or `failed`.
+#
+# It is not to be called in a condition, where the shell would go on after a mount that failed.
+run_one() {
+    local place=$scratch/run login=root home=/root line limit_seconds log=$logs/$1-$2-$3.log status=0 began before_mb
+    line=$(readme_command "$3")
+    limit_seconds=$3_limit_seconds
+    if [[ $2 == sudo ]]; then
+        login=somebody
+        home=/home/somebody
+    fi
+    cp -a "$scratch/base-$1" "$place"
+    copy_tree "$place$home"
+    if [[ $login != root ]]; then chroot "$place" chown -R "$login:" "$home"; fi
+    before_mb=$(used_mb "$place")
+    mount_machine
+    began=$SECONDS
+    waiting_for "Debian $1, $2: $line" "$log" timeout --kill-after=30 "${!limit_seconds}" \
+        chroot "$place" su --login "$login" --command "cd fullstripe && $line" || status=$?
+    end_all
+    local verdict=passed shown_lines=1
+    if [[ $status -eq 0 ]]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        verdict="FAILED (exit code $status)"
+        shown_lines=40
+    fi
+    say "$verdict: Debian $1, $2: $line: $((SECONDS - began)) s, $(($(used_mb "$place") - before_mb)) MB of disk"
+    tail -n "$shown_lines" "$log" | sed 's/^/    /' >&2
+    umount -R "$place"/{proc,sys,dev,run,opt/rust}
+    rm -rf --one-file-system "$place"
+}
+
+# Ends whatever a run has left, and gives its loop devices back. As the first process of its namespace this script
+# reaches all that it started, and nothing else.
+end_all() {
+    [[ $$ -eq 1 ]] || die "this is to be run in a namespace of its own."
+    kill -KILL -1 2>/dev/null || true
+    wait
+    give_back_loops
+}
+
+# Loop devices outlive namespaces.
+give_back_loops() {
+    losetup --list --noheadings --raw --output NAME,BACK-FILE | grep -F "$scratch/" | while read -r device _; do
+        losetup --detach "$device" || true
+    done || true
+}
+
+# Everything that is inside the namespaces.
+inside() {
+    local release user command log
+    passed=0
+    failed=0
+    mount -t proc proc /proc
+    for release in $releases; do
+        log=$logs/$release-base.log
+        trap 'tail -n 20 "$log" >&2; say "error: Debian $release could not be made: see above."' EXIT
+        waiting_for "making Debian $release" "$log" make_base "$release"
+        trap - EXIT
+        for user in $users; do
+            for command in $commands; do run_one "$release" "$user" "$command"; done
+        done
+        rm -rf --one-file-system "$scratch/base-$release"
+    done
+    echo "$passed passed, $failed failed"
+    [[ $failed -eq 0 ]]
+}
+
+# shellcheck disable=SC2317  # called at the end, whatever ends it
+clean_up() {
+    # Its end is the end of all that is in its namespace; it does not listen to other signals.
+    if [[ -n $namespace_pid ]]; then kill -KILL "$namespace_pid" 2>/dev/null || true; fi
+    wait
+    give_back_loops
+    rm -rf --one-file-system "$scratch"
+}
+
+if [[ ${1:-} == --inside ]]; then
+    scratch=$2
+    rust=$3
+    parse "${@:4}"
+    inside
+    exit
+fi
+
+parse "$@"
+[[ $EUID -eq 0 ]] || die "making systems in folders takes root: run this as root."
+use_toolchain
+"$root/scripts/setup.sh" fresh
+rust=$(rustc --print sysroot)
+scratch=$(mktemp -d -p "${TMPDIR:-/var/tmp}" fresh.XXXXXX)
+namespace_pid=
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+mkdir -p "$logs"
+status=0
+unshare --mount --pid --fork --kill-child "$root/scripts/fresh.sh" --inside "$scratch" "$rust" "$@" &
+namespace_pid=$!
+wait "$namespace_pid" || status=$?
+namespace_pid=
+exit "$status"
