@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -11,6 +11,9 @@ setup: ## install what the build, the demo and the tests need and this machine l
 
 build: ## the release binary, target/release/fullstripe
 	@scripts/build.sh
+
+prebuilt: ## archives of the program for systems without Rust, x86-64 and 64-bit ARM, in target/prebuilt
+	@scripts/prebuilt.sh
 
 demo: ## build and run the demonstration (options in ARGS)
 	@scripts/demo.sh $(ARGS)

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian lacks, by name and only what is missing; says nothing when nothing is.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench|fresh]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench|fresh|prebuilt]
 #
 #   build   a linker and the C library's headers, for cargo, and make, by whose short names all else is called
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests run against (the default)
 #   bench   test, and what the benchmarks compare with
 #   fresh   what makes fresh systems in folders, for `make test-fresh`
+#   prebuilt  build, and an emulator for the program that this machine's processor does not run
 #
 # --dry-run says what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -23,6 +24,7 @@ build  make        make
 demo   fio         fio
 demo   mdadm       mdadm
 fresh  debootstrap debootstrap
+prebuilt qemu-user-static qemu-aarch64-static
 test   busybox-static busybox
 test   cpio        cpio
 test   e2fsprogs   mkfs.ext4
@@ -83,7 +85,8 @@ demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
 bench) wanted="build demo test bench" ;;
 fresh) wanted="fresh" ;;
-*) die "unknown set '$1': use build, demo, test, bench or fresh." ;;
+prebuilt) wanted="build prebuilt" ;;
+*) die "unknown set '$1': use build, demo, test, bench, fresh or prebuilt." ;;
 esac
 
 find_missing
