@@ -3,6 +3,7 @@
 use io_uring::{Builder, IoUring};
 use std::fmt;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// Sizes of a ring.
 #[derive(Clone, Copy, Debug)]
@@ -155,9 +156,29 @@ fn kernel_release() -> String {
         .into_owned()
 }
 
-/// Tries the modes from best to plainest, each with and without an array of indices, and smaller sizes where `RLIMIT_MEMLOCK` is too low for the
-/// ring itself.
-pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode, bool), RingError> {
+/// How long a ring waits for memory. The kernel counts the memory of rings against their user's `RLIMIT_MEMLOCK` and gives
+/// it back in a work queue of its own, some time after their process has ended: whoever starts again at once, and is not
+/// root, may find nothing left. Where this was seen, one look later there was enough.
+const MEMORY_WAIT: Duration = Duration::from_secs(3);
+const MEMORY_LOOKS_EVERY: Duration = Duration::from_millis(20);
+
+/// Makes a ring of the best mode that the kernel knows, and of a smaller size where `RLIMIT_MEMLOCK` is too low for it.
+pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode, bool), RingError> {
+    let began = Instant::now();
+    loop {
+        match build_fitting(options) {
+            Err(error) if error.raw_os_error() == Some(ENOMEM) && began.elapsed() < MEMORY_WAIT => {
+                std::thread::sleep(MEMORY_LOOKS_EVERY);
+            }
+            Err(error) => return Err(RingError::new(&error)),
+            Ok((uring, ..)) if !is_new_enough(&uring) => return Err(RingError::too_old()),
+            Ok(built) => return Ok(built),
+        }
+    }
+}
+
+/// Tries ever smaller sizes while there is too little memory.
+fn build_fitting(mut options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
     loop {
         match build_sized(options) {
             Err(error)
@@ -168,9 +189,7 @@ pub(super) fn build(mut options: RingOptions) -> Result<(IoUring, RingMode, bool
                 let fitting = options.completion_entries / 2;
                 options.submission_entries = options.submission_entries.min(fitting);
             }
-            Err(error) => return Err(RingError::new(&error)),
-            Ok((uring, ..)) if !is_new_enough(&uring) => return Err(RingError::too_old()),
-            Ok(built) => return Ok(built),
+            other => return other,
         }
     }
 }
@@ -179,6 +198,7 @@ fn is_new_enough(uring: &IoUring) -> bool {
     uring.params().is_feature_ext_arg() && uring.params().is_feature_nodrop()
 }
 
+/// Tries the modes from best to plainest, each with and without an array of indices.
 fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
     let attempts = [
         (RingMode::Deferred, true),
