@@ -10,6 +10,7 @@ use repeatable::random::Stream;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -240,6 +241,15 @@ fn release(shared: &Shared, ended: &Mutex<bool>) {
     }
 }
 
+impl FaultFs {
+    /// Who is not root lets the program unmount that has mounted for it.
+    fn let_unmount(&self) -> bool {
+        let mut command = Command::new("fusermount3");
+        command.args(["-u", "-q", "-z", "--"]).arg(&self.place);
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
 impl Drop for FaultFs {
     fn drop(&mut self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -248,7 +258,7 @@ impl Drop for FaultFs {
             let _ = releasing.join();
         }
         // Lazily: whoever still has a file open (a panic leaves such) must not keep it mounted.
-        let unmounted = unmount(&self.place, UnmountFlags::DETACH).is_ok();
+        let unmounted = unmount(&self.place, UnmountFlags::DETACH).is_ok() || self.let_unmount();
         if let Some(serving) = self.serving.take()
             && unmounted
             && self.wait_closed(Duration::from_secs(5))

@@ -7,8 +7,8 @@
 //! - `lives`: arrays that are used, degraded, rebuilt and cut off again and again; what was acknowledged is
 //!   compared after each cut, and the journal is judged by the same rules.
 //!
-//! `make test-real-cuts` runs more lives than `make test` does. All of it needs root and /dev/fuse, and fails with
-//! a sentence without.
+//! `make test-real-cuts` runs more lives than `make test` does. All of it needs /dev/fuse, and fails with a sentence
+//! without; lives, and shapes on loop devices, are skipped without root, and say so.
 
 mod common;
 
