@@ -58,15 +58,25 @@ repository() {
 
 # make_base RELEASE: the system that all runs on that release begin with, in $scratch/base-RELEASE.
 make_base() {
-    local base=$scratch/base-$1 suite mirror security sources
+    local base=$scratch/base-$1 log=$logs/$1-base.log suite mirror
     case $1 in
     12) suite=bookworm ;;
     13) suite=trixie ;;
     esac
     mirror=$(repository Debian)
-    security=$(repository Debian-Security)
     [[ -n $mirror ]] || die "apt does not say where Debian's packages come from: run apt-get update first."
-    debootstrap --variant=minbase --include=ca-certificates,python3,sudo "$suite" "$base" "$mirror"
+    if ! waiting_for "making Debian $1" "$log" \
+        debootstrap --variant=minbase --include=ca-certificates,python3,sudo "$suite" "$base" "$mirror"; then
+        tail -n 20 "$log" >&2
+        die "Debian $1 could not be made: see above."
+    fi
+    furnish "$base" "$suite" "$mirror"
+}
+
+# furnish BASE SUITE MIRROR: what a machine that somebody has installed has beside its packages.
+furnish() {
+    local base=$1 suite=$2 mirror=$3 security sources
+    security=$(repository Debian-Security)
     sources="deb $mirror $suite main\ndeb $mirror $suite-updates main\n"
     if [[ -n $security ]]; then sources+="deb $security $suite-security main\n"; fi
     printf "$sources" >"$base/etc/apt/sources.list"
@@ -90,6 +100,13 @@ mount_machine() {
     mount -t tmpfs tmpfs "$place/run"
     mount --bind "$rust" "$place/opt/rust"
     mount -o remount,bind,ro "$place/opt/rust"
+}
+
+# All that is mounted there, and what a run has left mounted, which is no longer served.
+unmount_machine() {
+    awk '{ print $5 }' /proc/self/mountinfo | grep -F "$place/" | sort -r | while read -r mounted; do
+        umount --lazy "$mounted"
+    done
 }
 
 # The tree and cargo's registry in the folder $1 of that user.
@@ -123,7 +140,7 @@ run_one() {
     mount_machine
     began=$SECONDS
     waiting_for "Debian $1, $2: $line" "$log" timeout --kill-after=30 "${!limit_seconds}" \
-        chroot "$place" su --login "$login" --command "cd fullstripe && $line" || status=$?
+        chroot "$place" su --login "$login" --command "cd fullstripe && $line" </dev/null || status=$?
     end_all
     local verdict=passed shown_lines=1
     if [[ $status -eq 0 ]]; then
@@ -135,7 +152,7 @@ run_one() {
     fi
     say "$verdict: Debian $1, $2: $line: $((SECONDS - began)) s, $(($(used_mb "$place") - before_mb)) MB of disk"
     tail -n "$shown_lines" "$log" | sed 's/^/    /' >&2
-    umount -R "$place"/{proc,sys,dev,run,opt/rust}
+    unmount_machine
     rm -rf --one-file-system "$place"
 }
 
@@ -157,15 +174,12 @@ give_back_loops() {
 
 # Everything that is inside the namespaces.
 inside() {
-    local release user command log
+    local release user command
     passed=0
     failed=0
     mount -t proc proc /proc
     for release in $releases; do
-        log=$logs/$release-base.log
-        trap 'tail -n 20 "$log" >&2; say "error: Debian $release could not be made: see above."' EXIT
-        waiting_for "making Debian $release" "$log" make_base "$release"
-        trap - EXIT
+        make_base "$release"
         for user in $users; do
             for command in $commands; do run_one "$release" "$user" "$command"; done
         done
