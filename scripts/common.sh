@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Shared by the scripts beside it; meant to be sourced, not run.
 #
-# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed`, `use_toolchain` and `cargo_tool`.
+# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`,
+# `use_toolchain` and `cargo_tool`.
 
 set -euo pipefail
 
@@ -29,6 +30,13 @@ fresh_seed() {
         digest=$(find "$root/crates" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum)
         printf '%d\n' "0x${digest:0:8}"
     fi
+}
+
+# The program that `make build` makes.
+release_program() {
+    local program=${CARGO_TARGET_DIR:-$root/target}/release/fullstripe
+    [[ -x $program ]] || die "$program is missing: 'make build' makes it."
+    printf '%s\n' "$program"
 }
 
 # The oldest Rust that can build this, as the workspace states it.
@@ -86,9 +94,12 @@ cargo_tool() {
     PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
     if [[ $(cargo "$name" --version 2>/dev/null) == "cargo-$name $version" ]]; then return; fi
     say "installing cargo-$name $version (some minutes, once)"
+    local quiet=()
+    # On a terminal cargo shows how far it is.
+    if [[ ! -t 2 ]]; then quiet=(--quiet); fi
     # Built for a short build, not for speed: it mostly waits for cargo, or runs for a second.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
-        timeout 1200 cargo install --quiet --locked "cargo-$name" --version "$version" ||
+        timeout 1200 cargo install "${quiet[@]}" --locked "cargo-$name" --version "$version" ||
         die "cargo-$name $version could not be installed: see above."
 }

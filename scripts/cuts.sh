@@ -6,6 +6,5 @@
 # Options are those of `fullstripe sim cuts`: --quick for fewer states, --level, --operation.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-fullstripe=$root/target/release/fullstripe
-[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+fullstripe=$(release_program)
 "$fullstripe" sim cuts "$@"

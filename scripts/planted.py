@@ -24,6 +24,9 @@ import subprocess
 import sys
 import threading
 
+sys.dont_write_bytecode = True
+from progress import Progress  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "planted.md"
 MARKS = ("<!-- table: scripts/planted.py --write -->", "<!-- end of table -->")
@@ -172,27 +175,38 @@ def refuse_broken(histories, programs, known):
 def quick(bugs, seeds):
     histories, programs = build()
     known, rows, lost = recorded(), {}, []
-    refuse_broken(histories, programs, {bug: known[bug] for bug in bugs if bug in known})
-    for bug in bugs:
-        seed, test = known.get(bug, ("", ""))
-        name, _, test = test.partition("::")
-        tests = [] if test == ENDLESS else [test]
-        found = run_program(name, programs[name], bug, tests) if name in programs else None
-        if found:
-            rows[bug] = ("not asked", f"`{found}`")
-            continue
-        if seed and not test:
-            failed, _, first, how = run_histories(histories, int(seed), int(seed) + 1, "first", bug)
-            if failed:
-                rows[bug] = (f"1 of 1 seeds ({first}: {how})", "histories only")
+    with Progress("without a bug"):
+        refuse_broken(histories, programs, {bug: known[bug] for bug in bugs if bug in known})
+    with Progress("bugs planted", len(bugs)) as progress:
+        for number, bug in enumerate(bugs):
+            progress.at(number, bug)
+            row = ask_the_known(bug, known.get(bug, ("", "")), histories, programs)
+            if row:
+                rows[bug] = row
                 continue
-        say(f"{bug} is found no more by whom {DOCUMENT.name} names; looking for others")
-        add_row(bug, rows, lost, find_test(programs, bug), histories, 0 if name else seeds, seeds)
+            progress.say(f"{bug} is found no more by whom {DOCUMENT.name} names; looking for others")
+            has_test = known.get(bug, ("", ""))[1]
+            progress.say(add_row(bug, rows, lost, find_test(programs, bug), histories, 0 if has_test else seeds, seeds))
     return rows, lost
 
 
+def ask_the_known(bug, known, histories, programs):
+    """The row of a bug that is found by whom the table names; None if it is not."""
+    seed, test = known
+    name, _, test = test.partition("::")
+    tests = [] if test == ENDLESS else [test]
+    found = run_program(name, programs[name], bug, tests) if name in programs else None
+    if found:
+        return "not asked", f"`{found}`"
+    if seed and not test:
+        failed, _, first, how = run_histories(histories, int(seed), int(seed) + 1, "first", bug)
+        if failed:
+            return f"1 of 1 seeds ({first}: {how})", "histories only"
+    return None
+
+
 def add_row(bug, rows, lost, test, histories, seeds, most):
-    """Runs histories with a bug, and puts it into the table or to those that nobody has found."""
+    """Runs histories with a bug, puts it into the table or to those that nobody has found, and says so in a line."""
     failed, run, seed, how = run_histories(histories, 0, seeds, "all", bug) if seeds else (0, 0, "-", "-")
     if not failed and not test:
         failed, more, seed, how = run_histories(histories, seeds, most, "first", bug)
@@ -200,22 +214,26 @@ def add_row(bug, rows, lost, test, histories, seeds, most):
     first = f" ({seed}: {how})" if failed else ""
     finder = f"`{test}`" if test else "histories only" if failed else "**nobody**"
     rows[bug] = (f"{failed} of {run} seeds{first}", finder)
-    say(f"{bug}: {rows[bug][0]}, {finder}")
     if not failed and not test:
         lost.append(bug)
+    return f"{bug}: {rows[bug][0]}, {finder}"
 
 
 def whole(bugs, seeds, most):
     histories, programs = build()
-    failed, run, seed, how = run_histories(histories, 0, seeds, "all", "-")
+    with Progress("without a bug"):
+        failed, run, seed, how = run_histories(histories, 0, seeds, "all", "-")
+        broken = None if failed else find_test(programs, "")
     if failed:
         sys.exit(f"error: {failed} of {run} seeds fail without any bug; the first is {seed}: {how}")
-    if broken := find_test(programs, ""):
+    if broken:
         sys.exit(f"error: a test fails without any bug: {broken}")
     known, rows, lost = recorded(), {}, []
-    for bug in bugs:
-        test = find_test(programs, bug, known.get(bug, ("", ""))[1])
-        add_row(bug, rows, lost, test, histories, seeds, most)
+    with Progress("bugs planted", len(bugs)) as progress:
+        for number, bug in enumerate(bugs):
+            progress.at(number, bug)
+            test = find_test(programs, bug, known.get(bug, ("", ""))[1])
+            progress.say(add_row(bug, rows, lost, test, histories, seeds, most))
     return rows, lost
 
 

@@ -3,14 +3,14 @@
 # and what becomes of each ordering without the mechanism that it names. Ten minutes of two cores where nothing is remembered.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-fullstripe=$root/target/release/fullstripe
-[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+fullstripe=$(release_program)
 page=$root/docs/scorecard.md
 # A run that does not go through leaves the page as it was.
 trap 'rm -f "$page.new"' EXIT
 
-# A heading and what `claims` says, its options after the heading.
+# A heading and what `claims` says, its options after the heading. How far it is goes to standard error.
 part() {
+    say "fullstripe claims ${*:2}"
     printf '\n## %s\n\n`fullstripe claims %s`\n\n```\n' "$1" "${*:2}"
     "$fullstripe" claims "${@:2}"
     printf '```\n'

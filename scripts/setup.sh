@@ -12,6 +12,7 @@
 #
 # --dry-run says what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$root/scripts/progress.sh"
 
 # One line per package: the smallest set it belongs to, its name in Debian, and the file or command
 # by which it is recognised where it was not installed as a Debian package.
@@ -103,12 +104,16 @@ if [[ ${#missing[@]} -gt 0 ]]; then
             "run scripts/setup.sh as root."
 
     say "installing: ${missing[*]}"
+    # A password is asked for before there is a line that goes on; "sudo -v" would ask where none is needed, too.
+    if [[ $EUID -ne 0 && -t 0 ]]; then sudo true; fi
     # --no-remove: a conflict with something already installed is reported, never resolved by force.
     apt_options=(-y -q --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120)
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
-    if ! as_root apt-get update -q >"$log" 2>&1 ||
-        ! as_root apt-get install "${apt_options[@]}" "${missing[@]}" >>"$log" 2>&1; then
+    install_missing() {
+        as_root apt-get update -q && as_root apt-get install "${apt_options[@]}" "${missing[@]}"
+    }
+    if ! waiting_for "installing" "$log" install_missing; then
         tail -n 20 "$log" >&2
         die "apt-get could not install: ${missing[*]} (the end of what it said is above)."
     fi

@@ -39,6 +39,10 @@ import sys
 import time
 import tomllib
 
+sys.dont_write_bytecode = True
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
+from progress import Progress  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FUNCTIONS = ROOT / "scripts" / "mutants" / "functions.toml"
 DOCUMENT = ROOT / "docs" / "mutants.md"
@@ -175,7 +179,8 @@ def try_batch(batch, package, tests, end):
                  "--test-package", package, *places, "--", *arguments_of(package, tests)]
     running = cargo_mutants(arguments, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
-        running.wait(timeout=max(1, end - time.monotonic()))
+        with Progress(f"{len(batch)} changes under the tests of {package}"):
+            running.wait(timeout=max(1, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, signal.SIGINT)
         try:
@@ -202,8 +207,9 @@ def check_baseline(packages):
         command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *arguments_of(package, tests)]
         environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
         say(" ".join(command))
-        done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        with Progress("tests without any change"):
+            done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{done.stdout}\nerror: these tests fail without any change")
 

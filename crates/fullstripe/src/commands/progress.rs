@@ -1,17 +1,13 @@
-//! Many predictions at once: what is remembered is taken, the rest is computed, with a bar on a terminal once that has
-//! taken two seconds.
+//! Many predictions at once: what is remembered is taken, the rest is computed, with a bar ([`Bar`]).
 
+use super::bar::Bar;
 use super::remembered::{Kept, Remembered};
 use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sim::predict::Virtual;
 use sim::predict::many::{Answered, Wanted, answer_all, work};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-/// A shorter calculation shows none.
-const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// Threads at most: more than any machine has cores for.
 const JOBS_MAX: u64 = 1024;
 
@@ -99,12 +95,7 @@ impl WorkArgs {
     ) -> (Answered, Option<f64>) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let all = wanted.keys().map(work).sum();
-        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::hidden());
-        let style = "points {bar:30} {percent:>3} %  {elapsed} gone, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        let began = Instant::now();
+        let bar = Bar::new("points", all);
         let jobs = self.jobs.unwrap_or(cores);
         let all_spent_s = Mutex::new(Some(0.0));
         let answered = answer_all(predictor, wanted, jobs, |configuration, answer, done| {
@@ -120,12 +111,9 @@ impl WorkArgs {
             let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
             *all_s = sum(*all_s, user_cpu_seconds);
             drop(all_s);
-            if bar.is_hidden() && began.elapsed() >= SHOWN_AFTER {
-                bar.set_draw_target(ProgressDrawTarget::stderr());
-            }
-            bar.set_position(done);
+            bar.at(done);
         });
-        bar.finish_and_clear();
+        drop(bar);
         let all_s = all_spent_s.into_inner();
         (answered, all_s.unwrap_or_else(PoisonError::into_inner))
     }

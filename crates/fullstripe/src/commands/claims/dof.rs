@@ -1,6 +1,7 @@
 //! `claims --dof`: how many constants were fitted, to how many published numbers, and how far off the models are on
 //! each number when it is left out of the fit.
 
+use crate::commands::bar::Bar;
 use crate::commands::predict::number;
 use crate::commands::words::{print_json, print_text, table};
 use anyhow::Result;
@@ -14,12 +15,9 @@ use std::collections::BTreeSet;
 /// Standard output cannot be written.
 pub(super) fn run(book: &Book, questions: &Questions, json: bool) -> Result<()> {
     let mut found = fitted(book, questions)?;
-    let bar = indicatif::ProgressBar::new_spinner();
-    found.left_out = left_out(&mut |line| {
-        bar.set_message(line);
-        bar.tick();
-    })?;
-    bar.finish_and_clear();
+    let bar = Bar::new("fits without one of the numbers", 0);
+    found.left_out = left_out(&mut |line| bar.say(line))?;
+    drop(bar);
     if json {
         return print_json(&found);
     }

@@ -3,12 +3,12 @@
 //! The [`sim`] crate looks ([`sim::cuts`]); this command chooses what, and tells what came of it. The same choice
 //! gives the same result on any number of threads and any machine.
 
+use super::super::bar::Bar;
 use super::super::words::{engine_level, parse_level, print_json, print_text, table};
 use super::JOBS_MAX;
 use super::kept::{self, Manifest};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use indicatif::ProgressBar;
 use metadata::imsm::Level;
 use serde::Serialize;
 use sim::cuts::images::Limits;
@@ -209,12 +209,12 @@ pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
         samples: args.keep.as_ref().map_or(0, |_| samples),
         jobs: args.jobs.unwrap_or(cores),
     };
-    let bar = ProgressBar::new(0);
+    let bar = Bar::new("operations", 0);
     let looked = selection.run(|done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+        bar.set_steps(all as u64);
+        bar.at(done as u64);
     });
-    bar.finish_and_clear();
+    drop(bar);
     if let Some(folder) = &args.keep {
         keep(folder, &looked)?;
     }

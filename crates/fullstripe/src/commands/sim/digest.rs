@@ -1,5 +1,6 @@
 //! `sim digest`: whether predictions are the same here as everywhere.
 
+use crate::commands::bar::Bar;
 use crate::commands::words::print_text;
 use anyhow::{Result, ensure};
 use sim::predict::fingerprint;
@@ -11,7 +12,11 @@ use std::process::ExitCode;
 /// The digest is another one, or a run failed.
 pub(super) fn run() -> Result<ExitCode> {
     let expected = fingerprint::EXPECTED;
-    let [one, two] = [fingerprint::of_runs(1)?, fingerprint::of_runs(2)?];
+    let bar = Bar::new("predictions", 2);
+    let one = fingerprint::of_runs(1)?;
+    bar.at(1);
+    let two = fingerprint::of_runs(2)?;
+    drop(bar);
     ensure!(
         one == expected && two == expected,
         "predictions are not the same here as elsewhere: their digest is {one:032x} on one thread and {two:032x} on two, \

@@ -9,10 +9,10 @@ mod digest;
 mod kept;
 mod report;
 
+use super::bar::Bar;
 use super::words::{engine_level, parse_level, print_json, print_text};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressStyle};
 use metadata::imsm::Level;
 use report::Report;
 use rustix::time::{ClockId, clock_gettime};
@@ -122,19 +122,13 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
         jobs: args.jobs.unwrap_or(cores),
         twice: args.twice,
     };
-    let bar = ProgressBar::new(args.seeds.end - args.seeds.start);
-    bar.set_style(
-        ProgressStyle::with_template(
-            "histories {bar:30} {percent:>3} % {pos}/{len}  {per_sec}  {eta} left",
-        )
-        .context("progress bar")?,
-    );
+    let bar = Bar::new("histories", args.seeds.end - args.seeds.start);
     let began = clock_gettime(ClockId::ProcessCPUTime);
     tell_seed_of_panic(args);
-    let summary = campaign.run(|done| bar.set_position(done), |seed| give_up(args, seed));
+    let summary = campaign.run(|done| bar.at(done), |seed| give_up(args, seed));
     // The hook that told of panics goes again, whoever runs after this.
     let _ = std::panic::take_hook();
-    bar.finish_and_clear();
+    drop(bar);
     let spent = clock_gettime(ClockId::ProcessCPUTime) - began;
     let report = Report::new(args, &campaign, &summary);
     if args.json {
