@@ -5,27 +5,37 @@
 #
 # COUNT is the number of seeds (3000). The first one is made of the time, in CI of the code, and printed: a
 # seed that fails is run again by the command that comes with it. Seeds that failed once are kept in
-# crates/sim/kept_seeds.txt and are part of `make test`.
+# crates/sim/kept_seeds.txt and are part of `make test`. Each kind of histories begins with its verdict; the last line is
+# the verdict on all.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 count=${1:-3000}
 [[ $count =~ ^[1-9][0-9]{0,6}$ ]] || die "COUNT is '$count': a number from 1 to 9999999 is wanted."
-fullstripe=$root/target/release/fullstripe
-[[ -x $fullstripe ]] || die "$fullstripe is missing: 'make build' makes it."
+fullstripe=$(release_program)
 
 first=$(($(fresh_seed) * 10000))
-say "seeds $first..$((first + count)), each twice"
-"$fullstripe" sim faults --seeds "$first..$((first + count))" --twice
+failed=()
 
-# Drives that come back while the array serves.
-"$fullstripe" sim faults --mode returning --seeds "$first..$((first + count / 10 + 1))" --twice
+# histories WORDS COUNT [OPTION...]: those of one kind, under a heading that says what is special about them.
+histories() {
+    local words=$1 seeds=$first..$((first + $2))
+    printf '\n== %s: seeds %s\n' "$words" "$seeds"
+    "$fullstripe" sim faults "${@:3}" --seeds "$seeds" --twice || failed+=("$words")
+}
 
-# More shapes of arrays, drives that differ, and faults of more kinds, within what is promised and beyond.
-"$fullstripe" sim faults --mode wide --seeds "$first..$((first + count / 4 + 1))" --twice
-"$fullstripe" sim faults --mode wide-beyond --seeds "$first..$((first + count / 4 + 1))" --twice
+histories "faults within what the array has to survive, and beyond" "$count"
+histories "drives that come back while the array serves" $((count / 10 + 1)) --mode returning
+histories "more shapes of arrays, drives that differ, more kinds of faults" $((count / 4 + 1)) --mode wide
+histories "the same, with more faults than the array has to survive" $((count / 4 + 1)) --mode wide-beyond
+# What comes of lies is counted, and nothing else may go wrong.
+histories "drives that lie" $((count / 10 + 1)) --mode lying
 
-# Drives that lie: what comes of that is counted, and nothing else may go wrong.
-"$fullstripe" sim faults --mode lying --seeds "$first..$((first + count / 10 + 1))" --twice
+printf '\n== whether the same happens in this build as in the tests: a hash of some predictions\n'
+"$fullstripe" sim digest || failed+=("the hash of predictions")
 
-# Whatever happens in virtual time, and every figure of it, is the same in this build as in the tests' own.
-"$fullstripe" sim digest
+printf '\n'
+if [[ ${#failed[@]} -gt 0 ]]; then
+    printf 'FAILED: %s\n' "${failed[@]}"
+    exit 1
+fi
+echo "all histories of all kinds hold"

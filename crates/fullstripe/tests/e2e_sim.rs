@@ -41,11 +41,12 @@ fn a_level_and_a_mode_choose_what_is_run() {
     assert!(said.status.success(), "{said}");
     assert!(
         said.out
-            .starts_with("10 histories held, each run twice; hash "),
+            .starts_with("all 10 histories hold, each run twice\n"),
         "{said}"
     );
     assert!(
-        said.out.contains(" (0 failed), 0 faults (0 left out), "),
+        said.out.contains("of which 0 were answered with an error")
+            && said.out.contains("\nfaults: 0 "),
         "{said}"
     );
     assert!(said.out.contains(" histories per core-minute"), "{said}");

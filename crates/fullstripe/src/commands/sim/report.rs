@@ -110,10 +110,11 @@ impl ReportLies {
             return String::new();
         }
         format!(
-            "{told} lies of drives ({} lost writes, {} misdirected writes, {} dropped flushes): {} made no difference, \
-             {} were overwritten unnoticed\n\
-             {} were seen by a scrub, {} came to a client as wrong bytes ({} of them unseen by any scrub, {} after a \
-             repair too), {} met nobody; {} wrong sectors were read\n",
+            "lies of drives: {told} ({} lost writes, {} misdirected writes, {} flushes that did nothing)\n\
+             what became of them: {} made no difference; of {} the wrong bytes were overwritten before anybody came \
+             across them; {} were found by a scrub; {} gave a client wrong bytes ({} of these were found by no scrub, {} did so after a \
+             repairing scrub too); {} left something wrong that nobody came across\n\
+             wrong sectors read by clients: {}\n",
             self.lost_writes,
             self.misdirected_writes,
             self.dropped_flushes,
@@ -199,43 +200,63 @@ impl Report {
         }
     }
 
-    /// For people; `core_s` is the processor time that it took, all threads together.
+    /// For people, the verdict first; `core_s` is the processor time that it took, all threads together.
     pub(super) fn text(&self, core_s: f64) -> String {
-        let mut text = String::new();
+        let mut text = self.verdict() + "\n";
         for failure in &self.failures {
             failure.write(&mut text);
         }
-        let counts = &self.counts;
+        text += &self.counts.text();
         let runs = self.histories * (1 + u64::from(self.twice));
-        let failed = self.failures.len();
-        let verdict = match failed {
-            0 => format!("{} histories held", self.histories),
-            _ => format!("{failed} of {} histories FAILED", self.histories),
-        };
-        let twice = if self.twice { ", each run twice" } else { "" };
-        let _ = writeln!(text, "{verdict}{twice}; hash {}", self.hash);
-        let _ = writeln!(
-            text,
-            "{} requests ({} failed), {} faults ({} left out), {} starts, {} logs replayed, {} resyncs by bitmap, \
-             {} drives brought back, {} taken back by bitmap, {} s of virtual time",
-            counts.requests,
-            counts.request_errors,
-            counts.faults,
-            counts.faults_skipped,
-            counts.lives,
-            counts.replays,
-            counts.resyncs_by_bitmap,
-            counts.brought_back,
-            counts.taken_back,
-            counts.virtual_ms / 1000
-        );
-        text += &counts.lies.text();
         let per_core_minute = runs as f64 * 60.0 / core_s.max(0.001);
         let _ = writeln!(
             text,
-            "{core_s:.1} s of processor time: {per_core_minute:.0} histories per core-minute"
+            "time: {} s of virtual time in {core_s:.1} s of processor time, {per_core_minute:.0} histories per \
+             core-minute\n\
+             hash of everything that happened: {}",
+            self.counts.virtual_ms / 1000,
+            self.hash
         );
         text
+    }
+
+    /// In one line.
+    fn verdict(&self) -> String {
+        let (all, failed) = (self.histories, self.failures.len());
+        let twice = if self.twice { ", each run twice" } else { "" };
+        match (failed, all) {
+            (0, 1) => format!("the history holds{}", twice.replace("each ", "")),
+            (0, _) => format!("all {all} histories hold{twice}"),
+            _ => format!("{failed} of {all} histories FAILED{twice}"),
+        }
+    }
+}
+
+impl ReportCounts {
+    /// What happened in them. None of it is a failure of the test.
+    fn text(&self) -> String {
+        let back = match self.brought_back + self.taken_back {
+            0 => String::new(),
+            _ => format!(
+                "drives: {} were plugged in again while the array served, {} were taken back by a write-intent bitmap\n",
+                self.brought_back, self.taken_back
+            ),
+        };
+        format!(
+            "requests: {}, of which {} were answered with an error, as what had failed in the array allows\n\
+             faults: {} brought about; {} more drawn and left out, because the array need not have survived them just \
+             then\n\
+             starts of the array: {}, with {} write-hole logs replayed and {} resyncs that went by a write-intent bitmap\n\
+             {back}{}",
+            self.requests,
+            self.request_errors,
+            self.faults,
+            self.faults_skipped,
+            self.lives,
+            self.replays,
+            self.resyncs_by_bitmap,
+            self.lies.text()
+        )
     }
 }
 
@@ -318,11 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn what_held_is_said_in_three_lines() {
+    fn what_holds_is_said_first_and_then_what_happened() {
         insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
-        2 histories held, each run twice; hash 0000000000000abc
-        0 requests (0 failed), 0 faults (0 left out), 0 starts, 0 logs replayed, 0 resyncs by bitmap, 0 drives brought back, 0 taken back by bitmap, 0 s of virtual time
-        0.1 s of processor time: 4000 histories per core-minute
+        all 2 histories hold, each run twice
+        requests: 0, of which 0 were answered with an error, as what had failed in the array allows
+        faults: 0 brought about; 0 more drawn and left out, because the array need not have survived them just then
+        starts of the array: 0, with 0 write-hole logs replayed and 0 resyncs that went by a write-intent bitmap
+        time: 0 s of virtual time in 0.1 s of processor time, 4000 histories per core-minute
+        hash of everything that happened: 0000000000000abc
         ");
     }
 
@@ -356,11 +380,9 @@ mod tests {
         );
         let text = report.text(1.0);
         assert!(
-            text.starts_with("seed 8 (calm) stuck: it waits\n  again: fullstripe"),
-            "{text}"
-        );
-        assert!(
-            text.contains("\n1 of 2 histories FAILED, each run twice"),
+            text.starts_with(
+                "1 of 2 histories FAILED, each run twice\nseed 8 (calm) stuck: it waits\n  again: fullstripe"
+            ),
             "{text}"
         );
     }
