@@ -1,0 +1,620 @@
+//! Holds docs/troubleshooting.md true: what it quotes is what the program prints, and what it says to type cures it.
+//!
+//! An entry of the page is a heading of the third level, a block ` ```text ` with the message, in which `<words>` stand
+//! for anything, and mostly a block ` ```sh ` with the cure. A [`Case`] provokes the message by a script; then the
+//! cure's lines run as they stand on the page, and a last line checks what they have achieved.
+
+mod common;
+
+use common::Bed;
+use common::process::{Said, run, tied};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const PAGE: &str = include_str!("../../../docs/troubleshooting.md");
+/// What `predict` can be asked in moments.
+const SETUP: &str = r#"
+schema = 1
+[setup.one]
+drive = "p4510-2tb"
+count = 2
+level = 0
+stack = "fullstripe"
+platform = "s2600wft-8170"
+host = "linux-6.12"
+[points]
+read = { setup = "one", state = "steady", workload = { op = "randread", bs = "4k", threads = 1, qd = 1 } }
+"#;
+const WITHIN_S: u64 = 120;
+
+/// An entry of the page.
+struct Entry {
+    chapter: &'static str,
+    heading: &'static str,
+    message: &'static str,
+    cure: Option<&'static str>,
+    prose: &'static str,
+}
+
+/// How a message comes about, and what holds when it has been cured.
+struct Case {
+    heading: &'static str,
+    /// What has to be there before.
+    before: &'static str,
+    /// What prints the message.
+    provoke: &'static str,
+    /// A line that succeeds after the cure; without one, the page gives no line to run.
+    after: Option<&'static str>,
+}
+
+const fn case(
+    heading: &'static str,
+    before: &'static str,
+    provoke: &'static str,
+    after: &'static str,
+) -> Case {
+    Case {
+        heading,
+        before,
+        provoke,
+        after: Some(after),
+    }
+}
+
+const fn only_provoked(heading: &'static str, before: &'static str, provoke: &'static str) -> Case {
+    Case {
+        heading,
+        before,
+        provoke,
+        after: None,
+    }
+}
+
+/// What scripts begin with. `fullstripe` is a word for the built binary that ends with the shell.
+const WORDS: &str = r#"
+trap 'ended=$?; set +e; { kill -KILL $(jobs -p); wait; losetup -d $(cat loops); } 2> /dev/null; exit $ended' EXIT
+export PATH=$PWD/bin:$PATH HOME=$PWD XDG_STATE_HOME=$PWD/state FULLSTRIPE_SOCKET=$PWD/api
+uri="nbd+unix:///vol0?socket=$PWD/nbd.sock"
+drives() { truncate -s 64M d0.img d1.img d2.img d3.img d4.img d5.img; }
+made() { drives; fullstripe create vol0 --level 5 --chunk 64k "$@" d0.img d1.img d2.img d3.img > made.txt; }
+ready() { until fullstripe status > status.txt 2>&1; do kill -0 $!; sleep 0.1; done; }
+up() { fullstripe serve --memory 16m "$@" 2> serve.txt & ready; }
+all="d0.img d1.img d2.img d3.img"
+down() { fullstripe stop --wait; wait $!; }
+put() { qemu-io -f raw -c "write -P 7 ${1:-0} 256k" "$uri" > put.txt; }
+crash() { kill -KILL $!; wait $! 2> /dev/null || true; flock $PWD/d0.img true; }
+is() { fullstripe status --check | grep -F "$1"; }
+need() { "$@" > /dev/null 2>&1 || { echo "$*" > lacks.txt; exit 0; }; }
+root() { [ "$(id -u)" = 0 ] || { echo root > lacks.txt; exit 0; }; }
+other() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+no_io_uring() { python3 -c "
+import ctypes, os, struct, sys
+# Answers io_uring_setup (425) with an errno.
+code = lambda *words: struct.pack('HBBI', *words)
+text = code(0x20, 0, 0, 0) + code(0x15, 0, 1, 425) + code(6, 0, 0, 0x50000 | $1) + code(6, 0, 0, 0x7fff0000)
+class Filter(ctypes.Structure):
+    _fields_ = [('length', ctypes.c_ushort), ('text', ctypes.c_char_p)]
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Filter(4, text)), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])" "${@:2}"; }
+"#;
+
+const CASES: &[Case] = &[
+    // Making an array
+    case(
+        "Another process has the drive",
+        "need fuser -V; made; up $all; first=$!",
+        "fullstripe serve $all --socket $PWD/api-1",
+        "is 'vol0 is optimal' && ! kill -0 $first",
+    ),
+    case(
+        "The kernel uses the drive",
+        "root; drives; losetup -f --show d0.img > loops",
+        "fullstripe create vol1 --level 1 d0.img d1.img",
+        "rm -f loops && fullstripe list d0.img d1.img | grep vol1",
+    ),
+    only_provoked(
+        "Linux md assembles the array by itself",
+        "need test -e /usr/lib/udev/rules.d/64-md-raid-assembly.rules; made",
+        "fullstripe doctor d0.img",
+    ),
+    case(
+        "A drive holds a file system or something else",
+        "need blkid -V; drives; mkfs.ext4 -q d1.img",
+        "fullstripe create vol1 --level 1 d0.img d1.img",
+        "fullstripe list d0.img d1.img | grep vol1 && ls create-*.backup",
+    ),
+    case(
+        "A drive belongs to another array",
+        "made",
+        "fullstripe create vol1 --level 1 d0.img d4.img",
+        "fullstripe list d0.img d4.img | grep vol1",
+    ),
+    case(
+        "No room for a second volume",
+        "made",
+        "fullstripe create vol1 --level 5 $all",
+        "fullstripe list $all | grep vol1",
+    ),
+    case(
+        "The drive is too small",
+        "truncate -s 1M d0.img d1.img",
+        "fullstripe create vol1 --level 1 d0.img d1.img",
+        "fullstripe list d0.img d1.img | grep vol1",
+    ),
+    case(
+        "The drives have different sector sizes",
+        "drives",
+        "fullstripe create vol1 --level 1 d0.img d1.img,sector=4096",
+        "is 'vol1 is optimal'",
+    ),
+    case(
+        "Two drives have the same serial number",
+        "mkdir a b; truncate -s 64M a/disk.img b/disk.img",
+        "fullstripe create vol1 --level 1 a/disk.img b/disk.img",
+        "is 'vol1 is optimal'",
+    ),
+    case(
+        "Firmware could not read the array",
+        "drives",
+        "fullstripe create vol1 --level 5 --chunk 256k d0.img d1.img d2.img",
+        "fullstripe list d0.img d1.img d2.img | grep vol1",
+    ),
+    case(
+        "The name of the volume was left out",
+        "drives",
+        "fullstripe create d0.img d1.img --level 1",
+        "fullstripe list d0.img d1.img | grep vol1",
+    ),
+    // Starting an array
+    case(
+        "A drive is missing",
+        "made",
+        "fullstripe serve d0.img d1.img d2.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "A file was renamed",
+        "made; mv d1.img renamed.img",
+        "fullstripe assemble d0.img renamed.img d2.img d3.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "More drives are missing than the level survives",
+        "made",
+        "fullstripe serve d0.img d1.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "A drive holds an old copy",
+        "made; cp --sparse=always d2.img old; for life in 1 2; do up $all; put; down; done; mv old d2.img",
+        "fullstripe serve $all",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "Not stopped cleanly, and a drive is missing",
+        "made --write-hole off; up $all; put; crash",
+        "fullstripe serve --degraded d0.img d1.img d2.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The write-hole log is torn",
+        "made; up $all; put; crash
+at=$(fullstripe examine d0.img | sed -n 's/.*write-hole log at byte \\([0-9]*\\).*/\\1/p')
+tr '\\0' x < /dev/zero | dd of=d0.img bs=4096 seek=$((at / 4096)) count=16 conv=notrunc iflag=fullblock status=none",
+        "fullstripe serve --degraded d0.img d1.img d2.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "Each half went on without the other",
+        "drives; fullstripe create vol1 --level 1 d0.img d1.img > made.txt; uri=${uri/vol0/vol1}
+for half in d0.img d1.img; do up --degraded $half; put; down; done",
+        "fullstripe serve d0.img d1.img",
+        "is 'vol1 is optimal'",
+    ),
+    case(
+        "Drives of two arrays",
+        "made; fullstripe create vol1 --level 1 d4.img d5.img > more.txt",
+        "fullstripe serve $all d4.img d5.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "No array on the drives",
+        "made; fullstripe metadata save -o before.json $all
+for drive in $all; do dd if=/dev/zero of=$drive bs=512 seek=131070 count=1 conv=notrunc status=none; done",
+        "fullstripe serve $all",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "Other RAID metadata behind the data",
+        // The mark of an md superblock of version 0.90.
+        "made; printf '\\xfc\\x4e\\x2b\\xa9' | dd of=d1.img bs=1 seek=$((0x3ff0000)) conv=notrunc status=none",
+        "fullstripe serve $all",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The first synchronisation was not finished, and a drive is missing",
+        "made --no-zero",
+        "fullstripe serve --degraded d0.img d1.img d2.img",
+        "is 'vol0 is degraded' && fullstripe stop --wait && fullstripe assemble $all | grep '4 of 4'",
+    ),
+    case(
+        "A second volume needs the missing drive",
+        "drives; fullstripe create raid5 --level 5 --size 60m d0.img d1.img d2.img > made.txt
+fullstripe create raid0 --level 0 d0.img d1.img d2.img > made.txt; up --degraded d0.img d1.img; down",
+        "timeout 20 fullstripe serve d0.img d1.img d2.img & ready; down",
+        "is 'raid5 and raid0 are optimal'",
+    ),
+    // The process and its machine
+    case(
+        "Nobody serves",
+        "made",
+        "fullstripe status",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "Somebody else serves there",
+        "made; up $all; truncate -s 64M e0.img e1.img; fullstripe create vol1 --level 1 e0.img e1.img > more.txt",
+        "fullstripe serve e0.img e1.img --nbd unix:$PWD/nbd.sock",
+        "fullstripe status --check --socket $PWD/api-1 && is 'vol0 is optimal'",
+    ),
+    only_provoked(
+        "No permission on the socket",
+        "root; need other $REAL --version; chmod 755 .; made; up $all",
+        "other $REAL status --socket $PWD/api",
+    ),
+    only_provoked(
+        "No permission on the drives",
+        "root; need other $REAL --version; chmod 755 .; made; chmod 600 $all",
+        "other $REAL serve $PWD/d0.img $PWD/d1.img $PWD/d2.img $PWD/d3.img",
+    ),
+    only_provoked(
+        "io_uring is forbidden",
+        "need python3 -V; made",
+        "no_io_uring 1 fullstripe serve $all",
+    ),
+    only_provoked(
+        "The kernel has no io_uring",
+        "need python3 -V; made",
+        "no_io_uring 38 fullstripe serve $all",
+    ),
+    case(
+        "Too little memory for the data threads",
+        "made",
+        "fullstripe serve $all --shards 16 --memory 8m",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "Memory cannot be had",
+        "made",
+        "(ulimit -v 4000000; fullstripe serve $all --memory 16g)",
+        "is 'vol0 is optimal'",
+    ),
+    only_provoked(
+        "Memory cannot be locked",
+        "root; need other $REAL --version; chmod 755 .; drives",
+        "(ulimit -l 64; other $REAL doctor $PWD/d0.img)",
+    ),
+    case(
+        "Too many open files",
+        "made",
+        "(ulimit -n 12; fullstripe serve $all)",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The folder of the socket is missing",
+        "made",
+        "fullstripe serve $all --nbd unix:sockets/vol0.sock",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The TCP address can be reached by others",
+        "made",
+        "fullstripe serve $all --nbd tcp:0.0.0.0",
+        "is 'vol0 is optimal'",
+    ),
+    // While it runs
+    case(
+        "A volume is degraded",
+        "made; up $all; truncate -s 32M d1.img; put; until [ \"$(fullstripe status --check)\" != 'vol0 is optimal' ]; do sleep 0.1; done",
+        "fullstripe status",
+        "is 'vol0 is optimal' && fullstripe status | grep 'slot 1 .*d4.img'",
+    ),
+    case(
+        "A rebuild does not start",
+        "made; up $all; fullstripe fail d2.img 2> fail.txt",
+        "fullstripe rebuild vol0",
+        "is 'all volumes are whole without d2.img'",
+    ),
+    case(
+        "The spare is too small",
+        "made; up $all; fullstripe fail d2.img 2> fail.txt; truncate -s 20M small.img",
+        "fullstripe add-spare small.img",
+        "is 'all volumes are whole without d2.img'",
+    ),
+    case(
+        "The spare holds an array's metadata",
+        "made; up $all; fullstripe fail d2.img 2> fail.txt; fullstripe remove d2.img",
+        "fullstripe add-spare d2.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "A drive is needed",
+        "made; up $all; fullstripe fail d2.img 2> fail.txt",
+        "fullstripe fail vol0:1 < /dev/null",
+        "fullstripe status | grep 'slot 1 .*d5.img'",
+    ),
+    case(
+        "A volume has failed",
+        "made; up $all; fullstripe fail d2.img 2> fail.txt; fullstripe fail d1.img --yes 2> fail.txt",
+        "fullstripe status",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "A scrub found mismatches",
+        "made; printf garbled | dd of=d1.img bs=1 seek=1000000 conv=notrunc status=none; up $all",
+        "fullstripe scrub vol0 --wait",
+        "fullstripe scrub vol0 --report",
+    ),
+    case(
+        "A scrub is not begun",
+        "made; up $all --rate 1m; fullstripe scrub vol0",
+        "fullstripe scrub vol0",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "No such drive in the array",
+        "made; up $all",
+        "fullstripe fail d9.img",
+        "is 'vol0 is degraded: slot 2 (d2.img) failed'",
+    ),
+    // Clients
+    case(
+        "The export has another name",
+        "made; up $all",
+        "nbdinfo \"nbd+unix:///vol9?socket=$PWD/nbd.sock\"",
+        "true",
+    ),
+    case(
+        "TLS is asked for",
+        "made; up $all",
+        "nbdinfo \"nbds+unix:///vol0?socket=$PWD/nbd.sock\"",
+        "true",
+    ),
+    case(
+        "The volume is smaller than what is copied",
+        "made; up $all; truncate -s 300M large.bin",
+        "nbdcopy large.bin \"$uri\"",
+        "true",
+    ),
+    case(
+        "The volume cannot be written to",
+        "made; up --read-only $all; truncate -s 1M small.bin",
+        "nbdcopy small.bin \"$uri\"",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "mdadm finds nothing behind loop devices",
+        "root; need mdadm --version; made; loop=$(losetup -f --show d0.img); echo $loop > loops",
+        "mdadm --examine $loop",
+        "IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1 mdadm --examine $loop | grep vol0",
+    ),
+    // Planning
+    case(
+        "The drive or platform is not known",
+        "",
+        "fullstripe plan --drive p4510 --platform s2600wft-8170",
+        "true",
+    ),
+    case(
+        "The plan has too many drives",
+        "",
+        "fullstripe plan --drive p4510-2tb --platform s2600wft-8170 --count 40 --level 5",
+        "true",
+    ),
+    case(
+        "A key of a file is not known",
+        "sed 's/^host/hsot/' figures.toml > mine.toml",
+        "fullstripe predict mine.toml",
+        "true",
+    ),
+];
+
+/// The block that begins with a fence of this kind.
+fn block(text: &'static str, kind: &str) -> Option<&'static str> {
+    let (_, rest) = text.split_once(&format!("\n```{kind}\n"))?;
+    let (lines, _) = rest.split_once("\n```").expect("the block has an end");
+    Some(lines)
+}
+
+fn entries() -> Vec<Entry> {
+    let chapters = PAGE.split("\n## ").skip(1);
+    let in_chapter = |text: &'static str| {
+        let chapter = text.lines().next().expect("a heading");
+        let entries = text.split("\n### ").skip(1);
+        entries.map(move |prose| {
+            let heading = prose.lines().next().expect("a heading");
+            Entry {
+                chapter,
+                heading,
+                message: block(prose, "text").unwrap_or_else(|| panic!("{heading}: no message")),
+                cure: block(prose, "sh"),
+                prose,
+            }
+        })
+    };
+    chapters.flat_map(in_chapter).collect()
+}
+
+/// Whether a line is as quoted: `<words>` stand for anything.
+fn is_as_quoted(quoted: &str, line: &str) -> bool {
+    let mut parts = quoted.split('<');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else {
+        return false;
+    };
+    let literals: Vec<&str> = parts
+        .map(|part| part.split_once('>').map_or(part, |(_, literal)| literal))
+        .collect();
+    let Some((last, between)) = literals.split_last() else {
+        return rest.is_empty();
+    };
+    for literal in between {
+        match rest.split_once(literal) {
+            Some((_, behind)) => rest = behind,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[test]
+fn what_stands_in_angle_brackets_may_differ_and_nothing_else() {
+    assert!(is_as_quoted("no array", "no array"));
+    assert!(!is_as_quoted("no array", "no arrays"));
+    assert!(is_as_quoted(
+        "<drive> has <size>, not <size>",
+        "d0 has 1 MiB, not 2 MiB"
+    ));
+    assert!(is_as_quoted("on <socket>; stop", "on /run/a; stop"));
+    assert!(!is_as_quoted("on <socket>; stop", "on /run/a; stop it"));
+    assert!(!is_as_quoted("on <socket>; stop", "is on /run/a; stop"));
+}
+
+#[test]
+fn each_entry_is_provoked_here_or_says_that_it_is_not() {
+    let entries = entries();
+    let on_page: BTreeSet<&str> = entries.iter().map(|entry| entry.heading).collect();
+    assert_eq!(on_page.len(), entries.len(), "a heading stands twice");
+    let here: BTreeSet<&str> = CASES.iter().map(|case| case.heading).collect();
+    let unknown: Vec<_> = here.difference(&on_page).collect();
+    assert!(unknown.is_empty(), "not on the page: {unknown:?}");
+    for entry in &entries {
+        let says_no = ["(By hand", "(Message and cure not tried.)"]
+            .iter()
+            .any(|words| entry.prose.contains(words));
+        let case = CASES.iter().find(|case| case.heading == entry.heading);
+        assert_eq!(case.is_none(), says_no, "{}", entry.heading);
+        let is_run = case.is_some_and(|case| case.after.is_some());
+        assert_eq!(entry.cure.is_some(), is_run, "{}", entry.heading);
+        let says_no = entry.prose.contains("(Not tried") || says_no;
+        assert_eq!(
+            is_run, !says_no,
+            "{}: whether its cure is tried",
+            entry.heading
+        );
+    }
+}
+
+/// The lines of a cure, with what a person does in between: to wait until it serves.
+fn typed(cure: &str) -> String {
+    let line = |line: &str| match line.strip_suffix(" &") {
+        Some(serve) if serve.contains("--memory") || serve.contains("api-1") => format!("{line}\n"),
+        Some(serve) => format!("{serve} --memory 16m 2> served.txt &\nready\n"),
+        None => format!("{line}\n"),
+    };
+    cure.lines().map(line).collect()
+}
+
+fn script(case: &Case, cure: Option<&str>) -> String {
+    let Case {
+        before, provoke, ..
+    } = case;
+    let cure = typed(cure.unwrap_or_default());
+    let after = case.after.unwrap_or("true");
+    format!(
+        "{WORDS}\nset -e\n{before}\nset +e\n{{ {provoke}\n}} > said.txt 2>&1\nset -e\n{cure}\n\
+         until ({after}); do sleep 0.2; done\n"
+    )
+}
+
+fn try_case(entry: &Entry, case: &Case) -> Result<(), String> {
+    let bed = Bed::new(0, 0);
+    let real = env!("CARGO_BIN_EXE_fullstripe");
+    let bin = bed.path("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    let word = bin.join("fullstripe");
+    let tied_to_shell = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL -- {real} \"$@\"\n");
+    std::fs::write(&word, tied_to_shell).expect("a script");
+    std::fs::set_permissions(&word, PermissionsExt::from_mode(0o755)).expect("its mode");
+    std::fs::write(bed.path("figures.toml"), SETUP).expect("a file");
+    let mut shell = tied(Path::new("/bin/bash"));
+    shell
+        .args(["-c", &script(case, entry.cure)])
+        .current_dir(bed.path("."))
+        .env("REAL", real);
+    let ended = run(&mut shell, WITHIN_S);
+    let read = |name: &str| std::fs::read_to_string(bed.path(name)).ok();
+    if let Some(lacks) = read("lacks.txt") {
+        println!("{}: skipped, it needs {lacks}", entry.heading);
+        return Ok(());
+    }
+    judge(entry, &read("said.txt").unwrap_or_default(), &ended)
+}
+
+fn judge(entry: &Entry, said: &str, ended: &Said) -> Result<(), String> {
+    let Entry {
+        heading, message, ..
+    } = entry;
+    let (out, err) = (ended.out.trim(), ended.err.trim());
+    let mut lines = said.lines();
+    if !lines.any(|line| is_as_quoted(message, line.trim_end())) {
+        return Err(format!(
+            "{heading}: the page quotes\n{message}\nand the program says\n{said}\n{out}\n{err}"
+        ));
+    }
+    let calm = [said, out, err]
+        .iter()
+        .all(|text| !text.contains("panicked"));
+    match ended.status.success() && calm {
+        true => Ok(()),
+        false => Err(format!("{heading}: the cure fails\n{out}\n{err}")),
+    }
+}
+
+#[track_caller]
+fn try_chapter(chapter: &str) {
+    let entries = entries();
+    let mut results = Vec::new();
+    for case in CASES {
+        let entry = entries.iter().find(|entry| entry.heading == case.heading);
+        let entry = entry.unwrap_or_else(|| panic!("not on the page: {}", case.heading));
+        if entry.chapter == chapter {
+            results.push(try_case(entry, case));
+        }
+    }
+    assert!(!results.is_empty(), "no chapter {chapter}");
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn making_an_array() {
+    try_chapter("Making an array");
+}
+
+#[test]
+fn starting_an_array() {
+    try_chapter("Starting an array");
+}
+
+#[test]
+fn the_process_and_its_machine() {
+    try_chapter("The process and its machine");
+}
+
+#[test]
+fn while_it_runs() {
+    try_chapter("While it runs");
+}
+
+#[test]
+fn clients() {
+    try_chapter("Clients");
+}
+
+#[test]
+fn planning() {
+    try_chapter("Planning");
+}
