@@ -144,3 +144,37 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Man(args) => manual::man(&args, Cli::command()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMANDS: &str = include_str!("../../../docs/commands.md");
+
+    /// What stands between backquotes and begins with our name.
+    fn lines_of(page: &str) -> Vec<&str> {
+        let spans = page.split('`').skip(1).step_by(2);
+        spans
+            .filter(|span| span.starts_with("fullstripe "))
+            .collect()
+    }
+
+    #[test]
+    fn every_line_of_the_table_of_commands_is_understood() {
+        let lines = lines_of(COMMANDS);
+        assert!(lines.len() > 30, "{lines:?}");
+        for line in lines {
+            if let Err(error) = Cli::try_parse_from(line.split(' ')) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_of_commands_has_all_programs() {
+        let rows = COMMANDS.lines().filter(|line| line.starts_with("| "));
+        for row in rows {
+            assert_eq!(row.matches(" | ").count(), 5, "{row}");
+        }
+    }
+}
