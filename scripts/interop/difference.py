@@ -1,11 +1,13 @@
-"""What is different where drives do not hold what they should: the words of a failure that nobody sees a second time."""
+"""Says how drives differ from what they should hold: some failures are seen once in many runs, so the message has to be enough."""
 import time
 
-from .requirement import Failed
+from .requirement import require
 
 SECTOR = 512
 # Ranges that a failure names.
 MOST_RANGES = 6
+# The same of rows.
+MOST_ROWS = 9
 # A write that comes late, after everybody has said it is done, is there by then.
 LATER_SECONDS = 2
 
@@ -41,30 +43,39 @@ def describe(found, expected, texts):
     return f"{len(found)} bytes, {sectors} sectors in {len(runs)} ranges differ: {', '.join(words)}"
 
 
-def require_content(volume, expected, message, earlier=()):
-    """The volume holds that. `earlier` is what it held before, oldest first: a failure says which bytes came back."""
+def other_content(volume, expected, earlier=()):
+    """What the volume holds that it should not, in words; None if it holds what is expected. `earlier` is what it held
+    before, oldest first: so it is said which bytes came back."""
     found = volume.content()
     if found == expected:
-        return
+        return None
     texts = {"what it should hold": expected}
-    texts.update((f"what was written {len(earlier) - at} before", text) for at, text in enumerate(earlier))
-    copies = []
+    texts.update((f"what it held {len(earlier) - at} writes before", text) for at, text in enumerate(earlier))
+    words = [describe(found, expected, texts)]
     if volume.level in (1, 10):
-        wrong = volume.wrong_rows()
-        copies = [f"rows whose copies differ: {wrong[:9]} of {len(wrong)}"]
-    first = describe(found, expected, texts)
+        words.append(f"rows whose copies differ: {volume.wrong_rows()[:MOST_ROWS]}")
     time.sleep(LATER_SECONDS)
     later = volume.content()
     then = "right" if later == expected else "the same" if later == found else describe(later, expected, texts)
-    raise Failed("; ".join([message, first, *copies, f"{LATER_SECONDS} s later: {then}"]))
+    return "; ".join([*words, f"{LATER_SECONDS} s later: {then}"])
+
+
+def wrong_rows(volume):
+    """Rows whose parity does not match or whose copies differ, in words; None if there are none."""
+    wrong = volume.wrong_rows()
+    if not wrong:
+        return None
+    time.sleep(LATER_SECONDS)
+    later = volume.wrong_rows()
+    then = "none" if not later else "the same" if later == wrong else str(later[:MOST_ROWS])
+    return f"{len(wrong)} rows are wrong: {wrong[:MOST_ROWS]}; {LATER_SECONDS} s later: {then}"
+
+
+def require_content(volume, expected, message, earlier=()):
+    other = other_content(volume, expected, earlier)
+    require(other is None, f"{message}: {other}")
 
 
 def require_no_wrong_rows(volume, more=""):
-    """Parity matches, and copies are the same."""
-    wrong = volume.wrong_rows()
-    if not wrong:
-        return
-    time.sleep(LATER_SECONDS)
-    later = volume.wrong_rows()
-    then = "none" if not later else "the same" if later == wrong else str(later[:9])
-    raise Failed(f"{len(wrong)} rows are wrong: {wrong[:9]}; {LATER_SECONDS} s later: {then}{more}")
+    wrong = wrong_rows(volume)
+    require(wrong is None, f"{wrong}{more}")

@@ -10,6 +10,7 @@ import re
 
 from ..case import Case
 from ..bench import Server, brief, has_two_families
+from ..difference import other_content, wrong_rows
 from ..requirement import Failed, require
 from ..volume import Volume
 from .common import LEVELS, said
@@ -115,10 +116,11 @@ class State:
         record = max(records, key=lambda record: record["generation"])["volumes"][0]
         paths = {drive["serial"]: f"{self.folder}/{drive['file']}" for drive in self.entry["drives"]}
         volume = Volume(record, paths)
-        self.require(volume.content() == last, "the drives hold something else than md reads")
+        other = other_content(volume, last)
+        self.require(other is None, f"the drives hold something else than md reads: {other}")
         if not self.level or "MISMATCHES 0\n" in text:
-            wrong = all(volume.in_sync) and volume.wrong_rows()
-            self.require(not wrong, f"rows {wrong} are wrong, and md does not see it")
+            wrong = wrong_rows(volume) if all(volume.in_sync) else None
+            self.require(wrong is None, f"{wrong}, and md does not see it: {said(text)}")
             return BACK if missing < self.start["missing"] else None
         self.require("bitmap" in self.entry["operation"] and self.level != 5, f"md finds mismatches: {said(text)}")
         return REGIONS
