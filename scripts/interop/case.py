@@ -5,7 +5,7 @@ import time
 import traceback
 
 from .bench import Bench
-from .requirement import Failed, Hung
+from .requirement import Failed, NotTried
 
 
 class Case:
@@ -37,8 +37,8 @@ class Outcome:
 class Worker:
     """Carries out cases, one after the other. A new machine is booted after the power went, and after a failure.
 
-    mdadm or mdmon stood still in 3 of 2,250 cases, on a machine with two such lanes at once. Such a case is carried out
-    once more from its beginning, and its outcome says so. Bytes that are wrong fail it at once.
+    mdadm or mdmon stood still in 3 of 2,250 cases, on a machine with two such lanes at once. A case that does not come to
+    what it tries is carried out once more from its beginning, and its outcome says so. Wrong bytes fail it at once.
     """
 
     def __init__(self, lab, keep):
@@ -49,31 +49,31 @@ class Worker:
     def carry_out(self, case):
         begun = time.monotonic()
         outcome = Outcome(case)
-        hung = self.attempt(case, outcome)
-        if hung and not self.lab.ended:
-            print(f"{case.name} ({case.started_by}) is carried out once more: {hung}", flush=True)
+        not_tried = self.attempt(case, outcome)
+        if not_tried and not self.lab.ended:
+            print(f"{case.group}: {case.name} ({case.started_by}) is carried out once more: {not_tried}", flush=True)
             self.attempt(case, outcome)
-            outcome.text += "; at the second try, the machine stood still at the first"
+            outcome.text += "; at the second try"
         outcome.seconds = time.monotonic() - begun
         return outcome
 
     def attempt(self, case, outcome):
-        """Fills the outcome. What hung, or None if the machine did not."""
-        hung = None
+        """Fills the outcome. Why the case did not come to what it tries, or None if it did."""
+        not_tried = None
         outcome.failed, outcome.text = False, ""
         size = {"bytes_each": case.drive_bytes} if case.drive_bytes else {}
         bench = Bench(self.lab, string.ascii_lowercase[: case.drives], case.sector_bytes, **size)
         try:
             outcome.text = self.advance(bench, case.run(bench))
         except Exception as error:  # Whatever it is, it is this case's failure, and the others go on.
-            hung = error if isinstance(error, Hung) else None
+            not_tried = error if isinstance(error, NotTried) else None
             outcome.failed = True
             outcome.text = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3)
             self.end()
         outcome.fields = bench.fields_compared
         if not self.keep:
             shutil.rmtree(bench.folder, ignore_errors=True)
-        return hung
+        return not_tried
 
     def advance(self, bench, steps):
         """Does the jobs of a case; what it returns."""

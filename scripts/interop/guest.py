@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 
-from .requirement import Failed, Hung
+from .requirement import Failed, NotTried
 
 # Far more than it takes, also on a busy machine.
 BOOT_SECONDS = 120
@@ -67,7 +67,7 @@ class Guest:
                 if done:
                     break
                 if time.monotonic() > end:
-                    raise Hung(f"the machine does not give up the drive {letter}: {answer}")
+                    raise NotTried(f"the machine does not give up the drive {letter}: {answer}")
                 time.sleep(0.02)
 
     def do(self, script, name):
@@ -79,7 +79,7 @@ class Guest:
         self.process.stdin.flush()
         text = self.read_until(r"^@@DONE \d+", JOB_SECONDS)
         if re.search(STOPPED, text, flags=re.MULTILINE):
-            raise Hung(f"the job was stopped after 300 s: {text[-MOST_WORDS:]}")
+            raise NotTried(f"the job was stopped after 300 s: {text[-MOST_WORDS:]}")
         return re.sub(rf"^SUM {name}/(\S+)$", self.computed_sum, text, flags=re.MULTILINE)
 
     def computed_sum(self, line):
@@ -101,7 +101,7 @@ class Guest:
             if not part:
                 if ready:
                     raise Failed(f"the machine ended: {text[-900:]}")
-                raise Hung(f"the machine said nothing in {seconds} s: {text[-900:]}")
+                raise NotTried(f"the machine said nothing in {seconds} s: {text[-900:]}")
             text += part.decode(errors="replace").replace("\r", "")
         return text
 

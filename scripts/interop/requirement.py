@@ -10,6 +10,6 @@ def require(holds, what):
         raise Failed(what)
 
 
-class Hung(Failed):
-    """md's machine stands still: a job did not end, or what it has stopped still holds a drive. Says nothing about what
-    is on the drives."""
+class NotTried(Failed):
+    """Because of md or its machine the case did not come to what it tries: a job did not end, a stopped array keeps a
+    drive open, md did not stop where it was told to. Says nothing about what is on the drives."""
