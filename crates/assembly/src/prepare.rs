@@ -27,8 +27,10 @@ pub fn prepare<M: Member>(
     options: StartOptions,
 ) -> Result<Vec<String>> {
     let mut unfinished = assembly.unfinished.as_ref();
-    let starts = |at: usize| !matches!(modes[at], StartMode::Refused { .. });
-    let started: Vec<bool> = (0..modes.len()).map(starts).collect();
+    // A volume that is only read goes without its missing drives as they are: nothing on record changes, so that
+    // they serve again when they are back.
+    let is_written = |mode: &StartMode| matches!(mode, StartMode::ReadWrite { .. });
+    let written: Vec<bool> = modes.iter().map(is_written).collect();
     let actives: Vec<&M> = active_drives(assembly).map(|at| &drives[at]).collect();
     let is_back = |at: &usize| assembly.taken_back.contains(at);
     let (back, others): (Vec<_>, Vec<_>) = active_drives(assembly).partition(is_back);
@@ -49,7 +51,7 @@ pub fn prepare<M: Member>(
         }
         Ok(())
     };
-    if has_old_copy(assembly) && !planted(Bug::OldCopyReturns) {
+    if has_old_copy(assembly) && written.contains(&true) && !planted(Bug::OldCopyReturns) {
         // Nobody knows what it was away for: it must not come back by the bitmap once it is marked failed.
         for bitmap in bitmaps.iter_mut() {
             bitmap.header.events_cleared = u64::from(mpb.generation) + 1;
@@ -60,7 +62,7 @@ pub fn prepare<M: Member>(
         mpb: mpb.clone(),
         ..assembly.clone()
     };
-    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences(|at| started[at])?;
+    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences(|at| written[at])?;
     let changed = absent | assembly.rewrite_needed;
     *mpb = absences.mpb;
     if changed {
@@ -72,7 +74,7 @@ pub fn prepare<M: Member>(
         settle(mpb, at, mode)?;
     }
     let with_log: Vec<_> = (0..modes.len())
-        .filter(|&at| matches!(modes[at], StartMode::ReadWrite { .. }))
+        .filter(|&at| written[at])
         .filter_map(|at| logged_volume(mpb, at, assembly.sector))
         .collect();
     let all: Vec<&M> = drive_order(assembly)
@@ -83,7 +85,7 @@ pub fn prepare<M: Member>(
         initialise_all(&with_log, &all)?;
     }
     follow(bitmaps, mpb, modes);
-    let kept = |bitmap: &&mut FoundBitmap| started[bitmap.at];
+    let kept = |bitmap: &&mut FoundBitmap| written[bitmap.at];
     write_all(bitmaps.iter_mut().filter(kept), &actives, mpb.generation)?;
     if *mpb != before {
         write(mpb)?;

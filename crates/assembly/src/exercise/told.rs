@@ -153,6 +153,7 @@ fn where_parity_was_never_computed_a_volume_without_a_drive_is_only_read() {
         accept_unsynced: true,
         ..DEGRADED
     };
+    let before = super::rig::copied(&drives);
     let container = start(&drives, &[0, 1, 3], options);
     let volume = only(&container);
     assert!(volume.read_only && !volume.not_started);
@@ -160,6 +161,19 @@ fn where_parity_was_never_computed_a_volume_without_a_drive_is_only_read() {
     assert_eq!(volume.sync, sync(SyncKind::Initial, 256 << 10));
     assert_eq!(volume.slots[2].member, None);
     assert!(!volume.slots[2].current && volume.slots[3].current);
+    require_same(&drives, &before);
+
+    // Nothing was written without the drive, so it serves again when it is back.
+    let container = start(&drives, &ALL, NOTHING);
+    let volume = only(&container);
+    assert!(!volume.read_only && volume.slots.iter().all(|slot| slot.current));
+    assert_eq!(volume.sync, sync(SyncKind::Initial, 256 << 10));
+}
+
+fn require_same(drives: &[super::Pages], before: &[super::Pages]) {
+    for (pages, before) in drives.iter().zip(before) {
+        assert!(*pages.borrow() == *before.borrow(), "something was written");
+    }
 }
 
 /// Nothing fills it yet: whoever takes it for the slot's drive would read what is not there.
@@ -230,9 +244,7 @@ fn a_container_that_is_only_read_is_not_written_to() {
     let before = super::rig::copied(&drives);
     let container = assemble(open(&drives, &[0, 1, 2]), DEGRADED, true).unwrap();
     assert!(only(&container).read_only && only(&container).dirty);
-    for (pages, before) in drives.iter().zip(&before) {
-        assert!(*pages.borrow() == *before.borrow(), "something was written");
-    }
+    require_same(&drives, &before);
     assert_eq!(container.members.len(), 3);
 }
 
