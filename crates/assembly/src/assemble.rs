@@ -1,9 +1,10 @@
 //! Choosing the truth among opened drives and turning it into the engine's record.
 //!
 //! Nothing is written except what must be durable before the first volume starts ([`crate::prepare`]).
-//! [`bitmap`] is the part about write-intent bitmaps.
+//! [`bitmap`] is the part about write-intent bitmaps, [`wrong_drives`] says why there is not one array.
 
 pub mod bitmap;
+pub mod wrong_drives;
 
 use crate::decide::{Decision, decide};
 use crate::log::{initialise_all, logged_volume, logged_volumes};
@@ -24,6 +25,7 @@ use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
 use metadata::imsm::{BadBlockEntry, Level as ImsmLevel, Mpb, SectorSize, Volume};
 use planted::{Bug, planted};
+use wrong_drives::{no_array, several_arrays};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -165,21 +167,11 @@ pub fn assemble<M: Member>(
 /// The one container on `drives`.
 fn choose_one(drives: &[impl Member]) -> Result<Assembly> {
     let candidates: Vec<_> = drives.iter().map(|drive| drive.candidate()).collect();
-    let names = || {
-        candidates
-            .iter()
-            .map(|c| c.name.clone())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let mut choice = choose(&candidates);
     let found = match choice.containers.len() {
-        0 => bail!("no array on {}; `fullstripe create` makes one", names()),
+        0 => bail!(no_array(drives)),
         1 => choice.containers.remove(0),
-        count => bail!(
-            "{count} different arrays on {}; name the drives of one",
-            names()
-        ),
+        _ => bail!(several_arrays(drives)),
     };
     found.outcome.map_err(|refusal| anyhow!("{refusal}"))
 }

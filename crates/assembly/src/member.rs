@@ -5,7 +5,7 @@ use metadata::imsm::choose::{Candidate, Content};
 use metadata::imsm::notes;
 use metadata::imsm::place::{ByteRange, Found, Placement, decode_region};
 use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
-use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial};
+use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial, Uuid};
 
 /// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
 #[derive(Debug)]
@@ -80,11 +80,42 @@ pub trait Member {
 }
 
 impl FoundShadow {
+    /// What is left of an array on a drive whose own record is gone, a noun; `None` if nothing is.
+    #[must_use]
+    pub fn remains(&self) -> Option<String> {
+        match self {
+            FoundShadow::Nothing | FoundShadow::Unreadable => None,
+            FoundShadow::Whole(shadow) => Some(format!(
+                "the shadow copy of a record that is gone, of {}",
+                of_array(&shadow.mpb)
+            )),
+            FoundShadow::Damaged(_) => {
+                Some("a damaged shadow copy of an array's record that is gone".to_owned())
+            }
+        }
+    }
+
     /// Whether a newer version of this program wrote it, so that it has to stay.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(self, FoundShadow::Damaged(error) if error.is_newer())
     }
+}
+
+/// The container of a record and its volumes, a noun.
+#[must_use]
+pub fn of_array(mpb: &Mpb) -> String {
+    let names: Vec<String> = mpb
+        .volumes
+        .iter()
+        .map(|volume| volume.name.to_string())
+        .collect();
+    let plural = if names.len() == 1 { "" } else { "s" };
+    format!(
+        "the IMSM container {} (volume{plural} {})",
+        Uuid::of_container(mpb),
+        names.join(", ")
+    )
 }
 
 /// What a newer version of this program keeps on a drive beside the record `mpb` and this one leaves alone, a sentence

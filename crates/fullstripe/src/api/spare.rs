@@ -11,7 +11,7 @@
 use super::errors::ApiError;
 use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
-use crate::commands::foreign::{Ends, in_words, search};
+use crate::commands::foreign::{Ends, in_words};
 use crate::commands::occupied;
 use crate::commands::words::size;
 use crate::container::Container;
@@ -286,21 +286,12 @@ pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
         return Ok(());
     }
     let ends = Ends::read(probed).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
-    let foreign = search(&ends);
-    let held = match &probed.found {
-        Ok(Some(found)) if !found.mpb.volumes.is_empty() => {
-            let volumes: Vec<String> = found
-                .mpb
-                .volumes
-                .iter()
-                .map(|volume| volume.name.to_string())
-                .collect();
-            format!("the metadata of an array ({})", volumes.join(", "))
-        }
-        Err(error) => format!("RAID metadata that cannot be read ({error})"),
-        Ok(_) if foreign.is_empty() => return Ok(()),
-        Ok(_) => in_words(&foreign),
-    };
+    let held = occupied::held(probed, &ends);
+    let is_spare = matches!(&probed.found, Ok(Some(found)) if found.mpb.is_spare());
+    if held.len() == usize::from(is_spare) {
+        return Ok(());
+    }
+    let held = in_words(&held);
     let sentence = format!("{name} holds {held}; --force takes it all the same");
     Err(ApiError::conflict(sentence).protecting_data())
 }

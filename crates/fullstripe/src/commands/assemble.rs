@@ -8,6 +8,7 @@ use super::describe::{self, ContainerReport, Report, text};
 use super::exit_codes::{DEGRADED, REFUSED, refused};
 use super::open::to_look;
 use super::words::{print_json, print_text};
+use crate::container::assemble::wrong_drives::{no_array, several_arrays};
 use anyhow::{Result, bail};
 use metadata::imsm::start::StartOptions;
 use std::process::ExitCode;
@@ -73,21 +74,10 @@ fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
         print_text(&text::of_report(&report))?;
     }
     conflicts::refuse(&drives)?;
-    let names = || args.drives.join(", ");
     match &report.containers[..] {
-        [] if report.damaged.is_empty() => {
-            bail!("no array on {}; `fullstripe create` makes one", names())
-        }
-        [] => bail!(
-            "no drive of {} has a readable record; `fullstripe metadata restore` puts back a copy",
-            names()
-        ),
+        [] => bail!(no_array(&drives)),
         [container] => Ok(ExitCode::from(verdict(container, &report))),
-        several => Err(refused(format!(
-            "{} different arrays on {}; name the drives of one",
-            several.len(),
-            names()
-        ))),
+        _ => Err(refused(several_arrays(&drives))),
     }
 }
 

@@ -7,8 +7,8 @@ use super::exit_codes::refused;
 use super::foreign::{Ends, Finding, in_words, search};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
+use assembly::member::of_array;
 use metadata::imsm::place::ByteRange;
-use metadata::imsm::{Mpb, Uuid};
 use std::path::{Path, PathBuf};
 
 /// Both ends of each drive, and what was found there.
@@ -16,45 +16,32 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// A drive cannot be read.
 pub fn occupied(drives: &[Probed]) -> Result<Vec<(Ends, Vec<Finding>)>> {
-    drives
-        .iter()
-        .map(|probed| {
-            let ends = Ends::read(probed)?;
-            let mut findings = search(&ends);
-            findings.extend(own_format(probed));
-            Ok((ends, findings))
-        })
-        .collect()
+    let both = |probed| {
+        let ends = Ends::read(probed)?;
+        let findings = held(probed, &ends);
+        Ok((ends, findings))
+    };
+    drives.iter().map(both).collect()
+}
+
+/// What was found at the ends of a drive, metadata of our own format last.
+pub fn held(probed: &Probed, ends: &Ends) -> Vec<Finding> {
+    let own = own_format(probed);
+    search(ends).into_iter().chain(own).collect()
 }
 
 /// IMSM metadata. It has no marks to clear: the new record takes its place.
 fn own_format(probed: &Probed) -> Option<Finding> {
     let what = match &probed.found {
-        Ok(None) => return None,
-        Ok(Some(found)) => of_record(&found.mpb),
-        Err(_) => "a damaged record of an IMSM array".to_owned(),
+        Ok(None) => probed.shadow.remains()?,
+        Ok(Some(found)) if found.mpb.is_spare() => "the IMSM record of a spare drive".to_owned(),
+        Ok(Some(found)) => format!("a member of {}", of_array(&found.mpb)),
+        Err(error) => format!("a damaged record of an IMSM array ({error})"),
     };
     Some(Finding {
         what,
         marks: Vec::new(),
     })
-}
-
-fn of_record(mpb: &Mpb) -> String {
-    if mpb.is_spare() {
-        return "the IMSM record of a spare drive".to_owned();
-    }
-    let names: Vec<String> = mpb
-        .volumes
-        .iter()
-        .map(|volume| volume.name.to_string())
-        .collect();
-    let plural = if names.len() == 1 { "" } else { "s" };
-    format!(
-        "a member of the IMSM container {} (volume{plural} {})",
-        Uuid::of_container(mpb),
-        names.join(", ")
-    )
 }
 
 /// A sentence for each drive that holds something.

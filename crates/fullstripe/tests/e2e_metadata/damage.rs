@@ -273,7 +273,10 @@ fn two_arrays_and_a_renamed_drive() {
     rig.done("create two --level 1 e0 e1");
     let outcome = rig.run("assemble d0 e0 d1 e1");
     assert_eq!(outcome.code, 4);
-    assert!(outcome.stderr.contains("2 different arrays"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("drives of different arrays: "),
+        "{outcome:?}"
+    );
 
     fs::rename(rig.path("d1"), rig.path("elsewhere")).unwrap();
     let container = assembled(&rig, "d0 elsewhere", 4);

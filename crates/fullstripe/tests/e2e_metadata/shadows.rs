@@ -120,8 +120,7 @@ fn create_overwrites_what_another_array_left() {
     for (name, left) in ["d0", "d1"].iter().zip(&left) {
         rig.put(name, rig.shadow_place(), left);
     }
-    // A shadow alone is nobody's data.
-    rig.done("create new --level 1 d0 d1");
+    rig.done("create new --level 1 --force d0 d1");
     assert_eq!(shadow(&rig, "d0", 0)["volumes"][0], "new");
 
     // Where it survives, as beside records that mdadm makes, it never serves another array.
@@ -186,4 +185,27 @@ fn a_saved_copy_brings_its_own_shadow() {
     let backup = restored["backup"].as_str().unwrap();
     rig.done(&format!("metadata restore {backup} --yes d0 d1 d2"));
     assert!(place(&rig, "d1") == left);
+}
+
+/// Whoever has lost the record only may still have everything: nothing takes such drives without being told.
+#[test]
+fn drives_with_a_shadow_only_are_not_free() {
+    let rig = Rig::with_array("vol --level 5", 3);
+    rig.done("metadata save -o saved d0 d1 d2");
+    for name in ["d0", "d1", "d2"] {
+        rig.put(name, DRIVE_BYTES - 4096, &[0; 4096]);
+    }
+    let holds = "the shadow copy of a record that is gone, of the IMSM container";
+    let all = &["d0", "d1", "d2"];
+    rig.refused("create new --level 5 d0 d1 d2", 4, holds, all);
+    for line in ["serve d0 d1 d2", "assemble d0 d1 d2"] {
+        let outcome = rig.run(line);
+        assert!(!outcome.stderr.contains("create"), "{outcome:?}");
+        assert!(outcome.stderr.contains(holds), "{outcome:?}");
+        assert!(outcome.stderr.contains("metadata restore"), "{outcome:?}");
+    }
+    let listed = rig.run("list d0 d1 d2");
+    assert!(!format!("{listed:?}").contains("create"), "{listed:?}");
+    rig.done("metadata restore saved d0 d1 d2 --yes");
+    rig.done("assemble d0 d1 d2");
 }

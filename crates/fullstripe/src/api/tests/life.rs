@@ -115,7 +115,7 @@ fn a_drive_with_a_members_record_is_added_by_force_only() {
     std::fs::copy(path(2), &copy).unwrap();
     let (code, sentence, protects) = refusal(served.add_spare(&copy, false));
     assert_eq!((code, protects), (409, true), "{sentence}");
-    let wanted = "holds the metadata of an array (v); --force takes it all the same";
+    let wanted = "(volume v); --force takes it all the same";
     assert!(sentence.ends_with(wanted), "{sentence}");
     served.add_spare(&copy, true).unwrap();
     served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
