@@ -149,11 +149,17 @@ impl Decision {
             why += &format!(", and its write-hole log does not settle that ({report})");
         }
         let order = &self.assembly.mpb.volumes[at].current_map().order;
-        for entry in order {
+        let listed = order.iter().filter_map(|entry| {
             let state = self.assembly.members.get(entry.disk_index as usize);
-            if let Some(MemberState::Evicted { drive, reason }) = state {
-                why += &format!("; {} does not serve: {reason}", drives[*drive].name());
+            match state {
+                Some(MemberState::Evicted { drive, reason }) => Some((*drive, *reason)),
+                _ => None,
             }
+        });
+        // A drive that the record does not list may be the one that is missing, as a file with a new name is.
+        let others = self.assembly.outsiders.iter().copied();
+        for (drive, reason) in listed.chain(others.filter(|_| reason.lacks_members())) {
+            why += &format!("; {} does not serve: {reason}", drives[drive].name());
         }
         Some((why, *override_flag))
     }

@@ -9,6 +9,7 @@
 //! filled in these moments, or a stop that has come between.
 
 use super::errors::ApiError;
+use super::names;
 use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words};
@@ -24,14 +25,14 @@ use crate::serve::runtime::{Shared, lock};
 use crate::serve::status::Status;
 use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
-use drives::spec::MemberSpec;
+use drives::spec::{MemberSpec, Target};
 use engine::control::message::Command;
 use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
 use engine::units::MemberId;
 use metadata::imsm::build::NewDrive;
 use metadata::imsm::log::LoggedVolume;
 use metadata::imsm::{Mpb, SectorSize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,7 @@ impl Spares {
                  and serve the array again before adding another"
             )));
         }
+        refuse_own(&published(shared), &spec)?;
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
         // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.
@@ -199,6 +201,32 @@ impl Spares {
     }
 }
 
+/// Refuses a drive that this array has already: it would only be seen as in use.
+fn refuse_own(status: &Status, spec: &MemberSpec) -> Result<(), ApiError> {
+    let Target::Path(path) = &spec.target else {
+        return Ok(());
+    };
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = whole(path);
+    let mut present = status
+        .members
+        .iter()
+        .filter(|member| member.state != "removed");
+    let Some(own) = present.find(|member| whole(Path::new(&member.name)) == path) else {
+        return Ok(());
+    };
+    let place = match names::places(status, own)[..] {
+        [] => own.state.clone(),
+        ref places => format!("{}, {}", places.join(", "), own.state),
+    };
+    let todo = match own.state.as_str() {
+        "failed" => format!("; `fullstripe remove {}` first, to add it anew", own.name),
+        _ => String::new(),
+    };
+    let sentence = format!("{} is in this array already ({place}){todo}", own.name);
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
 fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
     let serial = probed.serial.to_string();
     let same = |member: &&crate::serve::status::MemberStatus| {
@@ -210,14 +238,13 @@ fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
     let name = probed.drive.name();
     Err(ApiError::conflict(if twin.state == "failed" {
         format!(
-            "{name} has the serial number {serial} of failed drive {}; `remove` that first",
-            twin.id
+            "{name} has the serial number {serial} of the failed drive {}; `fullstripe remove {}` first",
+            twin.name, twin.name
         )
     } else {
         format!(
-            "{name} and drive {} ({}) have the same serial number {serial}; give {name} another with \
-             ,serial=NAME",
-            twin.id, twin.name
+            "{name} and {} have the same serial number {serial}; give {name} another with ,serial=NAME",
+            twin.name
         )
     }))
 }

@@ -5,11 +5,9 @@
 //! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
 //! is refused at once.
 
-use drives::claimants::claimants;
+use drives::claimants::{claimants, lock_holders};
 use drives::drive::{Access, Drive, OpenError};
 use drives::spec::{MemberSpec, Target};
-use std::os::linux::fs::MetadataExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the kernel may take to let go. Usually it takes 30 ms, and a second was seen on a loaded
@@ -35,34 +33,9 @@ pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
 /// Whether somebody is known to use the drive.
 fn has_user(spec: &MemberSpec) -> bool {
     match &spec.target {
-        Target::Path(path) => !claimants(path).is_empty() || has_lock(path),
+        Target::Path(path) => !claimants(path).is_empty() || !lock_holders(path).is_empty(),
         Target::Ram { .. } | Target::Null { .. } => false,
     }
-}
-
-/// Whether a living process holds a lock on the file at `path`.
-fn has_lock(path: &Path) -> bool {
-    let Ok(stat) = std::fs::metadata(path) else {
-        return false;
-    };
-    let device = stat.st_dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino());
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let lives = |process: &str| Path::new("/proc").join(process).exists();
-    locks
-        .lines()
-        .filter_map(|line| holder(line, &place))
-        .any(lives)
-}
-
-/// The number of the process in a line of /proc/locks, if that is about the file at `place`:
-/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF`. Lines with an arrow after the number are processes
-/// that wait for a lock. Processes that are gone are still listed while their files are being closed.
-fn holder<'a>(line: &'a str, place: &str) -> Option<&'a str> {
-    let mut fields = line.split_ascii_whitespace().skip(4);
-    let process = fields.next()?;
-    (fields.next()? == place).then_some(process)
 }
 
 #[cfg(test)]
@@ -74,17 +47,6 @@ mod tests {
         file.as_file().set_len(1 << 20).unwrap();
         let spec = file.path().display().to_string().parse().unwrap();
         (file, spec)
-    }
-
-    #[test]
-    fn holders_are_told_from_those_who_wait() {
-        let place = "fe:00:1234";
-        let line = "1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF";
-        assert_eq!(holder(line, place), Some("708"));
-        assert_eq!(holder(line, "fe:00:123"), None);
-        let waits = "1: -> FLOCK  ADVISORY  WRITE 709 fe:00:1234 0 EOF";
-        assert_eq!(holder(waits, place), None);
-        assert_eq!(holder("", place), None);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn a_drive_with_a_members_record_is_added_by_force_only() {
     let (code, sentence, protects) = refusal(served.add_spare(&path(2), false));
     assert_eq!((code, protects), (409, true), "{sentence}");
     assert!(
-        sentence.contains("is in use by another process, or named twice"),
+        sentence.contains("is in this array already (v:2, failed); `fullstripe remove "),
         "{sentence}"
     );
     served.post("/v1/members/d2.img/remove").unwrap();

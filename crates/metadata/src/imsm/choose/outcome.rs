@@ -105,8 +105,10 @@ impl fmt::Display for Eviction {
             ),
             Self::Replaced => out.write_str("another drive has taken its place"),
             Self::NotInOwnRecord => out.write_str(
-                "its own record does not list its serial: it is a copy of another drive, or \
-                 connected through something that changes serials",
+                "its own record does not list its serial: it is a copy of another drive, a file \
+                 with a new name, or connected through something that changes serials; a member \
+                 that is missing under this name serves if its old serial is given, as in \
+                 DRIVE,serial=OLD",
             ),
             Self::NoRecord => out.write_str("it carries no RAID record"),
             Self::SpareRecord => out.write_str("it carries the record of a spare"),

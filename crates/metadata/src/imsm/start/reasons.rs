@@ -95,6 +95,17 @@ impl RefusedReason {
     }
 }
 
+impl RefusedReason {
+    /// Whether it says that drives are missing.
+    #[must_use]
+    pub fn lacks_members(&self) -> bool {
+        matches!(
+            self,
+            Self::NotEnoughMembers { .. } | Self::MissingMembers { .. }
+        )
+    }
+}
+
 impl fmt::Display for RefusedReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,14 +121,14 @@ impl fmt::Display for RefusedReason {
             ),
             Self::UnknownState(value) => write!(out, "its state {value} is unknown"),
             Self::NotEnoughMembers { level, lost_slots } => {
-                write!(out, "{level} does not survive the loss of slot ")?;
-                list(out, lost_slots)
+                write!(out, "{level} does not survive the loss of ")?;
+                slots(out, lost_slots)
             }
             Self::RecordedAsFailed => out.write_str("it is recorded as failed"),
-            Self::MissingMembers { slots } => {
-                out.write_str("members are missing that were not marked failed: slot ")?;
-                list(out, slots)?;
-                out.write_str("; wait for them, or accept to run without")
+            Self::MissingMembers { slots: missing } => {
+                out.write_str("members are missing that were not marked failed: ")?;
+                slots(out, missing)?;
+                out.write_str("; bring them back, or accept to run without them")
             }
             Self::DirtyAndDegraded => out.write_str(
                 "it was not stopped cleanly and lacks a member, so parity may be outdated and the \
@@ -135,6 +146,19 @@ impl fmt::Display for RefusedReason {
                 "it lacks a member and its first synchronisation was not finished, so only what \
                  was written or synchronised is right",
             ),
+        }
+    }
+}
+
+/// `slot 2`, or `slots 2 and 3`.
+fn slots(out: &mut fmt::Formatter<'_>, slots: &[usize]) -> fmt::Result {
+    match slots {
+        [] => out.write_str("no slot"),
+        [slot] => write!(out, "slot {slot}"),
+        [before @ .., last] => {
+            out.write_str("slots ")?;
+            list(out, before)?;
+            write!(out, " and {last}")
         }
     }
 }

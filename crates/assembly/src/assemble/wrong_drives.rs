@@ -1,0 +1,63 @@
+//! Drives that are not those of one array: why nothing can be started, and what to do.
+
+use crate::member::Member;
+use metadata::imsm::Mpb;
+
+/// Why there is nothing to start on drives of which none has a whole record, and what to do; a sentence.
+#[must_use]
+pub fn no_array(drives: &[impl Member]) -> String {
+    let named = names(drives.iter().map(Member::name));
+    let damaged = drives.iter().filter(|drive| drive.found().is_err());
+    if damaged.count() > 0 {
+        return format!(
+            "no drive of {named} has a readable record; `fullstripe metadata restore` puts back a copy"
+        );
+    }
+    let remains = drives
+        .iter()
+        .find_map(|drive| Some((drive.name(), drive.shadow().remains()?)));
+    match remains {
+        None => format!("no array on {named}; `fullstripe create` makes one"),
+        Some((drive, what)) => format!(
+            "no record of an array on {named}, but {drive} holds {what}; `fullstripe metadata restore` puts back \
+             a saved copy of the record"
+        ),
+    }
+}
+
+/// That the drives belong to several arrays, which they are, and what to do; a sentence.
+#[must_use]
+pub fn several_arrays(drives: &[impl Member]) -> String {
+    let record = |drive: &&_| match Member::found(*drive) {
+        Ok(Some(found)) if !found.mpb.is_spare() => Some(found.mpb.clone()),
+        _ => None,
+    };
+    let mut arrays: Vec<(Mpb, Vec<&str>)> = Vec::new();
+    for (drive, mpb) in drives
+        .iter()
+        .filter_map(|drive| Some((drive, record(&drive)?)))
+    {
+        let family = mpb.container_family();
+        match arrays
+            .iter_mut()
+            .find(|(other, _)| other.container_family() == family)
+        {
+            Some((_, its)) => its.push(drive.name()),
+            None => arrays.push((mpb, vec![drive.name()])),
+        }
+    }
+    let arrays = arrays.iter().map(|(mpb, its)| {
+        let volumes = names(mpb.volumes.iter().map(|volume| volume.name));
+        format!("{volumes} on {}", names(its.iter()))
+    });
+    let arrays: Vec<String> = arrays.collect();
+    format!(
+        "drives of different arrays: {}; name those of one",
+        arrays.join("; ")
+    )
+}
+
+fn names<T: ToString>(all: impl Iterator<Item = T>) -> String {
+    let all: Vec<String> = all.map(|one| one.to_string()).collect();
+    all.join(", ")
+}
