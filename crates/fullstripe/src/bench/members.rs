@@ -9,7 +9,8 @@ use super::config::Config;
 use super::modelled::ModelledMember;
 use crate::commands::write_hole::WriteHole;
 use crate::container::busy;
-use anyhow::{Context, ensure};
+use crate::doctor::available_memory_bytes;
+use anyhow::ensure;
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Model, Target};
 use drives::world::{Encoder, LogEncoder};
@@ -331,14 +332,7 @@ fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
         return Ok(());
     };
     let wanted = size_bytes.saturating_mul(u64::from(config.count) + 1);
-    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
-    let available = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.trim().strip_suffix(" kB"))
-        .and_then(|kib| kib.parse::<u64>().ok())
-        .map(|kib| kib << 10);
-    if let Some(available) = available {
+    if let Some(available) = available_memory_bytes() {
         ensure!(
             wanted < available,
             "--member {}: {} members and one to compare with take {} MiB, but {} MiB of memory are \

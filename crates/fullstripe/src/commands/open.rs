@@ -60,8 +60,11 @@ pub fn one_to_look(spec: &str) -> Result<Probed> {
     probe(parse_spec(spec)?, Access::ReadOnly)
 }
 
-/// One path under two names would only be seen as "in use".
-fn refuse_twins(specs: &[String]) -> Result<()> {
+/// Refuses one path under two names, which would only be seen as "in use".
+///
+/// # Errors
+/// The two names, or a specification that cannot be parsed.
+pub fn refuse_twins(specs: &[String]) -> Result<()> {
     let mut seen: Vec<(PathBuf, &String)> = Vec::new();
     for text in specs {
         let Target::Path(path) = parse_spec(text)?.target else {

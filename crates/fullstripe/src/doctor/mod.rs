@@ -51,6 +51,13 @@ pub struct DoctorArgs {
     json: bool,
 }
 
+/// Memory that can be had without swapping, in all and in this process's control group; `None` if the kernel does
+/// not say.
+#[must_use]
+pub fn available_memory_bytes() -> Option<u64> {
+    memory::available_bytes(&Files::below("/"))
+}
+
 /// What the checks look at.
 struct Machine {
     files: Files,

@@ -261,6 +261,15 @@ pub fn tell_start_note(note: &str) -> Told {
     told
 }
 
+/// A drive that `--spare` names is not taken, and why; the array goes on without it.
+#[must_use]
+pub fn tell_spare_refused(drive: &str, why: &str) -> Told {
+    let mut told = Told::now();
+    let text = format!("the spare {drive} is not taken: {why}");
+    told.set("spare-refused", text, true);
+    told
+}
+
 /// How a volume was left at the end.
 fn ending(end: VolumeEnd) -> &'static str {
     match end {

@@ -2,13 +2,60 @@
 //! memory, then each shard's payload, all in one arena, so that it can be locked and registered as one.
 
 use super::runtime::RunOptions;
-use anyhow::Result;
+use crate::commands::words::size;
+use crate::doctor::available_memory_bytes;
+use anyhow::{Result, bail};
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::control::record::Record;
 use engine::limits::BAND_BYTES_MAX;
 use engine::shard::Setup;
 use engine::units::{Buffer, ShardId};
 use std::sync::Arc;
+
+/// Scratch memory of a shard, at least.
+const SCRATCH_BYTES_MIN: usize = 16 << 20;
+
+/// Payload memory of an array, at least.
+const PAYLOAD_BYTES_MIN: u64 = 8 << 20;
+/// Payload memory of a shard, at least: a quarter of it, which one request may take, has to be 1 MiB
+/// ([`exports::nbd::server::maximum_payload_bytes`]).
+const SHARD_PAYLOAD_BYTES_MIN: u64 = 4 << 20;
+
+/// Refuses payload memory with which a shard could not carry out a request of 1 MiB.
+///
+/// # Errors
+/// One sentence with the least.
+pub(super) fn refuse_less_than_is_needed(text: &str, payload_bytes: u64, shards: u8) -> Result<()> {
+    let least = PAYLOAD_BYTES_MIN.max(u64::from(shards) * SHARD_PAYLOAD_BYTES_MIN);
+    if payload_bytes >= least {
+        return Ok(());
+    }
+    let plural = if shards == 1 { "" } else { "s" };
+    bail!(
+        "--memory {text} is too little for {shards} data thread{plural}; give at least {}m",
+        least >> 20
+    )
+}
+
+/// Refuses payload memory that does not fit beside the rest into what can be had without swapping: the kernel would end
+/// the process, or others, while the memory is being filled.
+///
+/// # Errors
+/// One sentence with what there is.
+pub(super) fn refuse_more_than_there_is(text: &str, payload_bytes: u64, shards: u8) -> Result<()> {
+    let beside = u64::from(BAND_BYTES_MAX) + u64::from(shards) * 2 * SCRATCH_BYTES_MIN as u64;
+    let Some(available) = available_memory_bytes() else {
+        return Ok(());
+    };
+    if payload_bytes.saturating_add(beside) <= available {
+        return Ok(());
+    }
+    bail!(
+        "--memory {text} does not fit: {} of memory can be had, and the array needs {} beside it",
+        size(available),
+        size(beside)
+    )
+}
 
 /// Payload and scratch memory of all shards.
 pub(super) struct Memory {
@@ -35,7 +82,8 @@ impl Memory {
     /// The system has not enough.
     pub fn new(record: &Record, options: RunOptions) -> Result<Memory> {
         // Half of it is in reserve for the time when a drive hangs and keeps the other half.
-        let scratch_bytes = 2 * Setup::scratch_bytes_min(&record.volumes).max(16 << 20) as usize;
+        let scratch_bytes =
+            2 * Setup::scratch_bytes_min(&record.volumes).max(SCRATCH_BYTES_MIN as u64) as usize;
         let shards = options.shards as usize;
         let length_bytes = BAND_BYTES_MAX as usize + shards * scratch_bytes + options.payload_bytes;
         let arena = Arena::new(ArenaOptions {

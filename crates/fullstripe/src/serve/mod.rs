@@ -25,7 +25,7 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
-use crate::commands::open::{for_change, for_reading};
+use crate::commands::open::{for_change, for_reading, refuse_twins};
 use crate::commands::words::parse_level;
 use crate::container::Container;
 use crate::container::assemble::assemble;
@@ -33,13 +33,13 @@ use crate::container::probe::Probed;
 use crate::unix_socket::ClaimedSocket;
 
 use announcer::Announcer;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use ending::Signals;
 use engine::shard::Options;
-use events::{Told, tell_start_note};
+use events::{Told, tell_spare_refused, tell_start_note};
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
@@ -66,7 +66,8 @@ pub struct ServeArgs {
     /// to measure without drives.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     scratch: Option<Level>,
-    /// A drive to take a failed member's place; may be given several times, and again when it has.
+    /// A drive to take a failed member's place; may be given several times, and again when it has. One that
+    /// cannot be taken is reported, and the array is served without it.
     #[arg(long, value_name = "DRIVE")]
     spare: Vec<String>,
     /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
@@ -139,6 +140,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         trust_returned_drive: args.trust_returned_drive,
     };
     let (mut drives, spares) = open_drives(args)?;
+    for refused in &spares.refused {
+        // If the array does not start, a spare that has become a member may be why.
+        let _ = writeln!(std::io::stderr(), "fullstripe: {}", refused.text);
+    }
     conflicts::refuse(&drives)?;
     if let Some(level) = args.scratch {
         scratch::make(level, &mut drives)?;
@@ -149,7 +154,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
-    serve(args, options, container, &spares)
+    serve(args, options, container, spares)
 }
 
 /// What the user should know of the start: of the drives, then of the container.
@@ -159,23 +164,43 @@ fn start_notes(container: &Container) -> Vec<String> {
     of_drives.chain(&container.notes).cloned().collect()
 }
 
+/// What `--spare` has named.
+#[derive(Default)]
+struct NamedSpares {
+    /// Those that are yet to be added.
+    new: Vec<String>,
+    /// What to tell of those that cannot be opened.
+    refused: Vec<Told>,
+}
+
 /// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
 /// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
-fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, Vec<String>)> {
-    let specs = [&args.drives[..], &args.spare].concat();
-    let mut drives = match args.read_only {
-        true => for_reading(&specs)?,
-        false => for_change(&specs)?,
+/// An array does not need its spares, so it starts without one that cannot be opened.
+fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)> {
+    refuse_twins(&[&args.drives[..], &args.spare].concat())?;
+    let open = match args.read_only {
+        true => for_reading,
+        false => for_change,
     };
-    let added = drives.split_off(args.drives.len());
-    let mut new = Vec::new();
-    for (probed, spec) in added.into_iter().zip(&args.spare) {
-        match probed.found {
-            Ok(None) => new.push(spec.clone()),
-            Ok(Some(_)) | Err(_) => drives.push(probed),
+    let mut drives = open(&args.drives)?;
+    let mut spares = NamedSpares::default();
+    for spec in &args.spare {
+        match open(std::slice::from_ref(spec)) {
+            Ok(opened) => {
+                let (new, recorded) = opened
+                    .into_iter()
+                    .partition(|drive| matches!(drive.found, Ok(None)));
+                let new: Vec<Probed> = new;
+                drives.extend::<Vec<Probed>>(recorded);
+                spares.new.extend(new.iter().map(|_| spec.clone()));
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                spares.refused.push(tell_spare_refused(spec, &why));
+            }
         }
     }
-    Ok((drives, new))
+    Ok((drives, spares))
 }
 
 fn run_options(args: &ServeArgs) -> Result<RunOptions> {
@@ -184,9 +209,8 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
             .with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
     };
     let payload_bytes = size("--memory", &args.memory)?;
-    if !(8 << 20..=1 << 40).contains(&payload_bytes) {
-        bail!("--memory cannot be {}; give at least 8m", args.memory);
-    }
+    memory::refuse_less_than_is_needed(&args.memory, payload_bytes, args.shards)?;
+    memory::refuse_more_than_there_is(&args.memory, payload_bytes, args.shards)?;
     let rate = if args.rate == "0" {
         0
     } else {
@@ -221,7 +245,7 @@ fn serve(
     args: &ServeArgs,
     options: RunOptions,
     container: Container,
-    new_spares: &[String],
+    spares_named: NamedSpares,
 ) -> Result<ExitCode> {
     let started = container.started();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
@@ -246,10 +270,9 @@ fn serve(
         .transpose()?
         .map(Arc::new);
     let announcer = Arc::new(Announcer::start(std::io::stdout(), std::io::stderr())?);
-    for told in start_notes(&container)
-        .iter()
-        .map(|note| tell_start_note(note))
-    {
+    let notes = start_notes(&container);
+    let notes = notes.iter().map(|note| tell_start_note(note));
+    for told in spares_named.refused.into_iter().chain(notes) {
         // People have been told, before anything could go wrong.
         if args.json {
             announce(&announcer, &told, true);
@@ -259,17 +282,19 @@ fn serve(
     }
     let (log, calls, json) = (events.clone(), hook.clone(), args.json);
     let say = announcer.clone();
+    let tell = Arc::new(move |event: Told| {
+        announce(&say, &event, json);
+        if let Some(hook) = &calls {
+            hook.tell(&event);
+        }
+        log.add(event);
+    });
+    let tell_too = tell.clone();
     let runtime = Runtime::start(
         container,
         options,
         nbd::ports(exports.clone(), volumes, peers.clone(), announcer.clone()),
-        move |event| {
-            announce(&say, &event, json);
-            if let Some(hook) = &calls {
-                hook.tell(&event);
-            }
-            log.add(event);
-        },
+        move |event| tell(event),
     )?;
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
@@ -285,8 +310,15 @@ fn serve(
         }),
         hook: hook.clone(),
     };
-    let opened = nbd::keep_offer_true(shared.clone(), started, share, exports)
-        .and_then(|()| open_to_users(args, api, new_spares, listening, &announcer));
+    let opened = nbd::keep_offer_true(shared.clone(), started, share, exports).and_then(|()| {
+        open_to_users(
+            args,
+            api,
+            (&spares_named.new, &*tell_too),
+            listening,
+            &announcer,
+        )
+    });
     if opened.is_ok() {
         signals.wait_for_end(stopped);
     }
@@ -317,46 +349,43 @@ fn serve(
 fn open_to_users(
     args: &ServeArgs,
     api: ApiOptions,
-    new_spares: &[String],
+    (new_spares, tell): (&[String], &impl Fn(Told)),
     listening: Vec<Listening>,
     announcer: &Announcer,
 ) -> Result<(ApiServer, Vec<ClaimedSocket>)> {
     let (shared, spares) = (api.shared.clone(), api.spares.clone());
     let api = api::serve_api(api)?;
-    add_spares(args, (&shared, &spares), new_spares, announcer)?;
+    add_spares(args, (&shared, &spares), new_spares, tell);
     let sockets = nbd::start_listening(&shared, listening);
     ready(announcer, &shared, args.json)?;
     Ok((api, sockets))
 }
 
-/// Adds the drives that `--spare` names and that are not the array's already.
+/// Adds the drives that `--spare` names and that are not the array's already; one that cannot be taken is told.
 fn add_spares(
     args: &ServeArgs,
     (shared, spares): (&runtime::Shared, &Spares),
     drives: &[String],
-    announcer: &Announcer,
-) -> Result<()> {
+    tell: &impl Fn(Told),
+) {
     for drive in drives {
-        if args.read_only {
-            announcer.say(&format_args!(
-                "{drive} is not added: --read-only takes no spares"
-            ));
-            continue;
-        }
         let request = SpareRequest {
             drive: drive.clone(),
             force: false,
         };
-        spares.add(shared, &request).map_err(|error| {
-            let sentence = format!("--spare {drive}: {error}");
-            if error.protects_data {
-                exit_codes::refused(format!("{sentence}, as an option of `add-spare`"))
-            } else {
-                anyhow!(sentence)
-            }
-        })?;
+        let added = match args.read_only {
+            true => Err("--read-only takes no spares".to_owned()),
+            false => spares
+                .add(shared, &request)
+                .map_err(|error| match error.protects_data {
+                    true => format!("{error}, as an option of `add-spare`"),
+                    false => error.to_string(),
+                }),
+        };
+        if let Err(why) = added {
+            tell(tell_spare_refused(drive, &why));
+        }
     }
-    Ok(())
 }
 
 /// Prints an event for people on standard error, for programs on standard output.

@@ -123,7 +123,12 @@ impl Runtime {
             not_started: container.not_started,
             ..Facts::new(&container.persister, container.volume_names, names)
         };
-        let scrubs = Scrubs::new(&container.record, &facts.volume_uuids);
+        let called: Vec<String> = facts
+            .drives
+            .iter()
+            .map(|drive| drive.name.clone())
+            .collect();
+        let scrubs = Scrubs::new(&container.record, &facts.volume_uuids, &called);
         let drives = container
             .members
             .into_iter()

@@ -9,7 +9,7 @@ use super::kept::{Kept, Schedule, ScrubStatus, Unfinished};
 use super::report::{Finding, Outcome, Report};
 use engine::control::jobs::JobStatus;
 use engine::control::message::Command;
-use engine::control::record::Record;
+use engine::control::record::{Record, SlotRecord};
 use engine::event::{Event, JobName};
 use engine::layout::Geometry;
 use engine::limits::GRAIN_BYTES;
@@ -64,9 +64,15 @@ pub struct Book {
 }
 
 impl Book {
-    /// Of the volumes of `record`, of whose scrubs nothing is known.
+    /// Of the volumes of `record`, of whose scrubs nothing is known; drives are called as `drives` says, by member.
     #[must_use]
-    pub fn new(record: &Record, uuids: &[String]) -> Book {
+    pub fn new(record: &Record, uuids: &[String], drives: &[String]) -> Book {
+        let name = |slot: &SlotRecord| {
+            let name = slot
+                .member
+                .and_then(|member| drives.get(usize::from(member.0)));
+            name.cloned().unwrap_or_default()
+        };
         let volume = |(volume, uuid): (&engine::control::record::VolumeRecord, &String)| {
             let shape = volume.geometry;
             VolumeBook {
@@ -86,7 +92,11 @@ impl Book {
         };
         let volumes: Vec<VolumeBook> = record.volumes.iter().zip(uuids).map(volume).collect();
         Book {
-            names: vec![Vec::new(); volumes.len()],
+            names: record
+                .volumes
+                .iter()
+                .map(|volume| volume.slots.iter().map(name).collect())
+                .collect(),
             volumes,
             revision: 0,
             turns: 0,

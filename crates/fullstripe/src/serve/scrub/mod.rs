@@ -45,11 +45,11 @@ pub struct Scrubs {
 }
 
 impl Scrubs {
-    /// Of a container whose volumes have these UUIDs, before anything is known.
+    /// Of a container whose volumes have these UUIDs and whose members these names, before anything is known.
     #[must_use]
-    pub fn new(record: &Record, uuids: &[String]) -> Scrubs {
+    pub fn new(record: &Record, uuids: &[String], drives: &[String]) -> Scrubs {
         Scrubs {
-            book: Mutex::new(Book::new(record, uuids)),
+            book: Mutex::new(Book::new(record, uuids, drives)),
             loaded: AtomicBool::new(false),
             saved_revision: AtomicU64::new(0),
             inspections: Mutex::default(),

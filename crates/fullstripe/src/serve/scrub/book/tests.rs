@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::serve::scrub::report::FINDINGS_MAX;
-use engine::control::record::{SlotRecord, VolumeRecord};
+use engine::control::record::VolumeRecord;
 use engine::layout::Level;
 use engine::units::Nanos;
 
@@ -43,7 +43,21 @@ fn record(chunk_bytes: u32) -> Record {
 }
 
 fn book() -> Book {
-    Book::new(&record(64 << 10), &["uuid".to_owned()])
+    book_of(64 << 10, "uuid")
+}
+
+fn book_of(chunk_bytes: u32, uuid: &str) -> Book {
+    let drives = ["d0", "d1", "d2"].map(str::to_owned);
+    Book::new(&record(chunk_bytes), &[uuid.to_owned()], &drives)
+}
+
+/// Before anybody has looked at the engine's state, too.
+#[test]
+fn a_report_names_its_drives_from_the_first_moment_on() {
+    let mut book = book();
+    begin(&mut book, JobName::Check, 100);
+    let report = book.volumes[0].kept.report.as_ref();
+    assert_eq!(report.expect("it has begun").members, ["d0", "d1", "d2"]);
 }
 
 /// The same volume in the next process.
@@ -192,7 +206,7 @@ fn what_is_kept_of_another_shape_or_volume_is_dropped() {
     );
     let text = book.text(usize::MAX);
     for (chunk_bytes, uuid) in [(128 << 10, "uuid"), (64 << 10, "another")] {
-        let mut other = Book::new(&record(chunk_bytes), &[uuid.to_owned()]);
+        let mut other = book_of(chunk_bytes, uuid);
         other.load(&text);
         assert_eq!(look(&mut other, None, true, 200), []);
         assert_eq!(other.volumes[0].kept.report, None);
