@@ -6,7 +6,7 @@
 //! ([`member`]). People who type a number may as well mean a slot, so they are asked back ([`drive`]). Removed drives
 //! have no name any more, because the same drive may have come back under a new number.
 
-use crate::serve::status::{MemberStatus, Status, VolumeStatus};
+use crate::serve::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
 
 /// Why a name stands for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,16 +106,26 @@ fn in_slot<'a>(status: &'a Status, name: &str) -> Result<Option<&'a MemberStatus
     })
 }
 
+/// Where a drive is: at most one slot of each volume.
+pub fn slots_of<'a>(
+    status: &'a Status,
+    member: &MemberStatus,
+) -> impl Iterator<Item = (&'a VolumeStatus, u8, &'a SlotStatus)> {
+    let id = member.id;
+    status.volumes.iter().filter_map(move |volume| {
+        let mut slots = (0u8..).zip(&volume.slots);
+        let (at, slot) = slots.find(|(_, slot)| slot.member == Some(id))?;
+        Some((volume, at, slot))
+    })
+}
+
 /// Where a drive is, as `VOLUME:SLOT`, in every volume.
 #[must_use]
 pub fn places(status: &Status, member: &MemberStatus) -> Vec<String> {
-    let mut places = Vec::new();
-    for volume in &status.volumes {
-        let is_its = |slot: &crate::serve::status::SlotStatus| slot.member == Some(member.id);
-        let slot = volume.slots.iter().position(is_its);
-        places.extend(slot.map(|slot| format!("{}:{slot}", volume.name)));
-    }
-    places
+    let slots = slots_of(status, member);
+    slots
+        .map(|(volume, at, _)| format!("{}:{at}", volume.name))
+        .collect()
 }
 
 /// A sentence with all that a bare number may mean.

@@ -21,9 +21,12 @@ use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longest wait for an answer. Orders are answered within 30 s; opening a drive may take a while
-/// too.
-const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+/// Longest wait for the answer to an order. Orders are answered within 30 s; opening a drive may take a while
+/// too, and so may reading from drives.
+const ORDER_WITHIN: Duration = Duration::from_secs(90);
+/// Longest wait for what the serving process knows without asking anybody, such as its status: a script that looks
+/// whether all is well has to learn soon that the process stands still.
+const LOOK_WITHIN: Duration = Duration::from_secs(8);
 /// How long a full queue of connections is waited for.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -60,7 +63,13 @@ impl fmt::Display for ClientError {
                     out,
                     "cannot connect to the serving process at {}: {error}",
                     path.display()
-                )
+                )?;
+                match error.kind() {
+                    ErrorKind::PermissionDenied => {
+                        write!(out, "; {}", others::owner_in_words(path))
+                    }
+                    _ => Ok(()),
+                }
             }
             ClientError::Lost(path, what) => {
                 write!(out, "the serving process at {} {what}", path.display())
@@ -102,12 +111,20 @@ impl Client {
         Ok(client)
     }
 
-    /// Asks for `path` and understands the answer.
+    /// Asks for `path`, which the serving process answers from what it knows, and understands the answer.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.exchange(Method::GET, path, Bytes::new())
+        self.exchange(Method::GET, path, Bytes::new(), LOOK_WITHIN)
+    }
+
+    /// As [`Client::get`], for what the serving process has to read from drives.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn get_read<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.exchange(Method::GET, path, Bytes::new(), ORDER_WITHIN)
     }
 
     /// Orders something.
@@ -120,7 +137,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T> {
-        self.exchange(method, path, serde_json::to_vec(body)?.into())
+        self.exchange(method, path, serde_json::to_vec(body)?.into(), ORDER_WITHIN)
     }
 
     /// Orders something that needs no body.
@@ -128,7 +145,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn order<T: DeserializeOwned>(&self, method: Method, path: &str) -> Result<T> {
-        self.exchange(method, path, Bytes::new())
+        self.exchange(method, path, Bytes::new(), ORDER_WITHIN)
     }
 
     /// The answer to a question as text.
@@ -137,7 +154,7 @@ impl Client {
     /// See [`ClientError`].
     #[cfg(test)]
     pub fn text(&self, path: &str) -> Result<String> {
-        let bytes = self.bytes(Method::GET, path, Bytes::new())?;
+        let bytes = self.bytes(Method::GET, path, Bytes::new(), LOOK_WITHIN)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -168,15 +185,21 @@ impl Client {
         })
     }
 
-    fn exchange<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T> {
-        let bytes = self.bytes(method, path, body)?;
+    fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<T> {
+        let bytes = self.bytes(method, path, body, within)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             let what = format!("gave an answer that this version does not understand: {error}");
             ClientError::Lost(self.path.clone(), what).into()
         })
     }
 
-    fn bytes(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
+    fn bytes(&self, method: Method, path: &str, body: Bytes, within: Duration) -> Result<Bytes> {
         let answer = async {
             let response = self.request(method, path, body).await?;
             let collected = response.into_body().collect().await;
@@ -186,9 +209,12 @@ impl Client {
         };
         let answer = self
             .runtime
-            .block_on(async { timeout(ANSWER_WITHIN, answer).await });
+            .block_on(async { timeout(within, answer).await });
         let late = |_| {
-            let what = format!("has not answered within {} s", ANSWER_WITHIN.as_secs());
+            let what = format!(
+                "has not answered within {} s: it is stopped, or the machine is overloaded",
+                within.as_secs()
+            );
             ClientError::Lost(self.path.clone(), what)
         };
         Ok(answer.map_err(late)??)

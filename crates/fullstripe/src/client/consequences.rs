@@ -3,8 +3,8 @@
 //! The status says of every slot whether its volume goes on without it; from that the sentences here are made. The
 //! serving process decides again when it gets the order.
 
-use crate::api::names::places;
-use crate::serve::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
+use crate::api::names::{places, slots_of};
+use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 
 /// What an order does.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -78,19 +78,6 @@ pub fn of_replace(status: &Status, drive: &MemberStatus, with: &str) -> Conseque
     }
 }
 
-fn slots_of<'a>(
-    status: &'a Status,
-    drive: &MemberStatus,
-) -> Vec<(&'a VolumeStatus, usize, &'a SlotStatus)> {
-    let mut found = Vec::new();
-    for volume in &status.volumes {
-        let is_its = |(_, slot): &(usize, &SlotStatus)| slot.member == Some(drive.id);
-        let slot = volume.slots.iter().enumerate().find(is_its);
-        found.extend(slot.map(|(at, slot)| (volume, at, slot)));
-    }
-    found
-}
-
 fn level(volume: &VolumeStatus) -> String {
     format!("RAID {}", volume.level)
 }
@@ -121,6 +108,7 @@ fn without_spare(status: &Status, but: &MemberStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::status::SlotStatus;
     use crate::serve::status::samples::{member, slot, volume};
 
     fn status(can_be_lost: bool) -> Status {

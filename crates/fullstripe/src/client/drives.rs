@@ -12,7 +12,7 @@ use crate::api::schema::{FailRequest, ReplaceRequest};
 use crate::commands::exit_codes::refused;
 use crate::commands::words::print_note;
 use crate::serve::status::{MemberStatus, Status};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 use hyper::Method;
@@ -156,26 +156,23 @@ pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
         with: replacement(&status, &args.with)?,
         force: args.force,
     };
-    tell(&args.reach, &of_replace(&status, drive, &args.with));
     let path = format!("/v1/volumes/{}/replace", encode(&volume));
-    answered(&args.reach, &client.send(Method::POST, &path, &request)?)
+    let done = client.send(Method::POST, &path, &request)?;
+    // Nothing is lost by it, so it is said of what goes on, not of what may be refused.
+    tell(&args.reach, &of_replace(&status, drive, &args.with));
+    answered(&args.reach, &done)
 }
 
 /// A volume of the drive and its slot there. A drive is copied for all its volumes, whichever is named.
 fn first_place(status: &Status, drive: &MemberStatus) -> Result<(String, u8)> {
-    for volume in &status.volumes {
-        let slots = (0u8..).zip(&volume.slots);
-        for (at, slot) in slots {
-            if slot.member == Some(drive.id) {
-                return Ok((volume.name.clone(), at));
-            }
-        }
-    }
-    bail!(
-        "{} is {} and in no slot of a volume, so there is nothing to replace",
-        drive.name,
-        drive.state
-    )
+    let first = names::slots_of(status, drive).next();
+    let place = first.map(|(volume, slot, _)| (volume.name.clone(), slot));
+    place.with_context(|| {
+        format!(
+            "{} is {} and in no slot of a volume, so there is nothing to replace",
+            drive.name, drive.state
+        )
+    })
 }
 
 /// A drive of the array is meant by its name and given by its number; any other by its place in the file system.

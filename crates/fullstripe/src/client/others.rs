@@ -49,16 +49,16 @@ pub fn elsewhere(found: &[Serving]) -> String {
     let Some(first) = found.first() else {
         return "start one with `fullstripe serve`, or name its socket with --socket".to_owned();
     };
-    let user = match first.user {
-        0 => "root".to_owned(),
-        user => format!("user {user}"),
-    };
+    let user = user_in_words(first.user);
     let more = match found.len() {
         1 => String::new(),
         count => format!(", and {} more serve", count - 1),
     };
     let way = match socket_of(&first.words) {
         Some(socket) => format!("give --socket {socket}"),
+        None if first.user == rustix::process::getuid().as_raw() => {
+            "name its socket with --socket".to_owned()
+        }
         None => format!("ask as {user}, or name its socket with --socket"),
     };
     format!(
@@ -66,6 +66,24 @@ pub fn elsewhere(found: &[Serving]) -> String {
         first.pid,
         first.words.join(" ")
     )
+}
+
+fn user_in_words(user: u32) -> String {
+    match user {
+        0 => "root".to_owned(),
+        user => format!("user {user}"),
+    }
+}
+
+/// To whom a socket belongs that does not let us in, and what to do.
+pub fn owner_in_words(socket: &Path) -> String {
+    match fs::metadata(socket) {
+        Ok(file) => {
+            let owner = user_in_words(file.uid());
+            format!("the socket belongs to {owner}: ask as {owner}")
+        }
+        Err(_) => "its folder belongs to another user: ask as the one who serves".to_owned(),
+    }
 }
 
 fn socket_of(words: &[String]) -> Option<&str> {
@@ -101,14 +119,9 @@ mod tests {
         process(proc, "9", &["vi", "serve"]);
         process(proc, "self", &["fullstripe", "serve"]);
         fs::create_dir(proc.join("10")).unwrap();
-        let user = proc.metadata().unwrap().uid();
-        let name = if user == 0 {
-            "root".to_owned()
-        } else {
-            format!("user {user}")
-        };
+        let name = user_in_words(proc.metadata().unwrap().uid());
         let wanted = format!(
-            "process 7 of {name} is `fullstripe serve a.img b.img`: ask as {name}, or name its socket with --socket"
+            "process 7 of {name} is `fullstripe serve a.img b.img`: name its socket with --socket"
         );
         assert_eq!(elsewhere(&serving(proc)), wanted);
         process(

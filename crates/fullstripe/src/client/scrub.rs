@@ -73,7 +73,7 @@ pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(u8::from(found > 0)));
     }
     if let Some(lba) = args.explain {
-        let explanation: Explanation = client.get(&format!("{path}/stripes/{lba}"))?;
+        let explanation: Explanation = client.get_read(&format!("{path}/stripes/{lba}"))?;
         show(args, &explanation, explanation_text)?;
         let agree = explanation.comparisons.iter().all(|one| one.agree);
         return Ok(ExitCode::from(u8::from(!agree)));

@@ -261,7 +261,7 @@ fn members(drives: &[Probed], assembly: &Assembly) -> Vec<MemberReport> {
         };
         MemberReport {
             name,
-            serial: disk.serial.to_string(),
+            serial: disk.serial.without_failed_mark().to_string(),
             size_bytes: disk.total_sectors.saturating_mul(SECTOR_BYTES),
             state,
             reason,

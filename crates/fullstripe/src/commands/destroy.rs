@@ -63,6 +63,8 @@ struct Destroyed {
     destroyed: String,
     /// Drives whose metadata is changed.
     drives: Vec<String>,
+    /// Serial numbers of members that are not here and keep their records.
+    left: Vec<String>,
     /// Copy of the metadata.
     backup: PathBuf,
 }
@@ -81,7 +83,7 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     if !args.force {
         conflicts::refuse(&drives)?;
     }
-    let (task, what) = plan(args, &drives)?;
+    let Plan { task, what, left } = plan(args, &drives)?;
     let changed = match &task {
         Task::Rewrite { drives, .. } | Task::Erase { drives } => drives,
     };
@@ -92,8 +94,9 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
         .collect();
     if !args.yes {
         return Err(refused(format!(
-            "this would destroy {what} on {}; repeat it with --yes",
-            names.join(", ")
+            "this would destroy {what} on {}{}; repeat it with --yes",
+            names.join(", "),
+            left_in_words(&left)
         )));
     }
     let copy = Backup::of_metadata("destroy", &changed)?;
@@ -111,22 +114,53 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
         version: 1,
         destroyed: what,
         drives: names,
+        left,
         backup,
     };
     if args.json {
         print_json(&done)?;
     } else {
         print_text(&format!(
-            "Destroyed {} on {}.\n  backup of the metadata: {}\n",
+            "Destroyed {} on {}{}.\n  backup of the metadata: {}\n",
             done.destroyed,
             done.drives.join(", "),
+            left_in_words(&done.left),
             done.backup.display()
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
+/// What is to be done.
+struct Plan {
+    task: Task,
+    /// What goes, in words.
+    what: String,
+    /// Serial numbers of members that are not here.
+    left: Vec<String>,
+}
+
+/// Serial numbers of the members that are not among the drives.
+fn absent(assembly: &Assembly) -> Vec<String> {
+    let rows = assembly.members.iter().zip(&assembly.mpb.disks);
+    let away =
+        rows.filter(|(state, _)| matches!(state, MemberState::Missing | MemberState::MarkedFailed));
+    away.map(|(_, disk)| disk.serial.without_failed_mark().to_string())
+        .collect()
+}
+
+fn left_in_words(left: &[String]) -> String {
+    match left {
+        [] => String::new(),
+        [one] => format!(" (the drive with serial {one} is not named and keeps its record)"),
+        several => format!(
+            " (the drives with serials {} are not named and keep their records)",
+            several.join(", ")
+        ),
+    }
+}
+
+fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<Plan> {
     let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let choice = choose(&candidates);
     let has_volume = |mpb: &Mpb| volume_index(mpb, &args.name).is_some();
@@ -173,7 +207,7 @@ fn volume_index(mpb: &Mpb, name: &str) -> Option<usize> {
         .position(|volume| volume.name.to_string() == name)
 }
 
-fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<(Task, String)> {
+fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<Plan> {
     let mut mpb = assembly.mpb.clone();
     let index = volume_index(&mpb, &args.name).context("the volume has gone")?;
     let volume = &mpb.volumes[index];
@@ -200,7 +234,8 @@ fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<
             mpb,
             drives: serving,
         };
-        return Ok((task, what));
+        let left = Vec::new();
+        return Ok(Plan { task, what, left });
     }
     let evicted = assembly.members.iter().filter_map(|state| match *state {
         MemberState::Evicted { drive, .. } => Some(drive),
@@ -221,12 +256,16 @@ fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<
         .chain(assembly.spares.iter().copied());
     let drives = all.filter(ours).collect();
     what.push_str(", the last of its container,");
-    Ok((Task::Erase { drives }, what))
+    Ok(Plan {
+        task: Task::Erase { drives },
+        what,
+        left: absent(assembly),
+    })
 }
 
 /// Erases whatever record each drive has, after checking that none belongs to a container without the
 /// volume.
-fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
+fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<Plan> {
     for probed in drives {
         if let Ok(Some(found)) = &probed.found
             && !found.mpb.is_spare()
@@ -246,7 +285,11 @@ fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<(Task, String)> {
         "all RAID metadata, that of volume {} and of every other of its container,",
         args.name
     );
-    Ok((Task::Erase { drives }, what))
+    Ok(Plan {
+        task: Task::Erase { drives },
+        what,
+        left: Vec::new(),
+    })
 }
 
 /// Overwrites notes, the shadow, the record and the migration record with zeros.

@@ -341,6 +341,12 @@ fn destroy_names_what_goes_and_asks() {
         ALL,
     );
     rig.refused(
+        "destroy vol d0 d1",
+        4,
+        "on d0, d1 (the drive with serial d2 is not named and keeps its record); repeat it with --yes",
+        ALL,
+    );
+    rig.refused(
         "destroy other --yes d0 d1 d2",
         1,
         "no volume other on d0",

@@ -69,6 +69,17 @@ impl Serial {
         Self(stored)
     }
 
+    /// The drive's own serial, as far as it is kept, of one that the table lists as [failed](Serial::failed): for
+    /// people, who look for it on the drive.
+    #[must_use]
+    pub fn without_failed_mark(&self) -> Self {
+        let own = self.bytes().strip_suffix(FAILED_SUFFIX);
+        let own = own.unwrap_or(self.bytes());
+        let mut stored = [0; SERIAL_BYTES];
+        stored[..own.len()].copy_from_slice(own);
+        Self(stored)
+    }
+
     /// The serial once the drive was also missing at an assembly: it loses its first character.
     #[must_use]
     pub fn without_first(&self) -> Self {
@@ -149,7 +160,10 @@ mod tests {
 
     #[test]
     fn failed_form_appends_a_suffix() {
-        assert_eq!(serial("IMSMLAB0001").failed().to_string(), "IMSMLAB0001:0");
+        let failed = serial("IMSMLAB0001").failed();
+        assert_eq!(failed.to_string(), "IMSMLAB0001:0");
+        assert_eq!(failed.without_failed_mark().to_string(), "IMSMLAB0001");
+        assert_eq!(serial("A1").without_failed_mark().to_string(), "A1");
         // 13 characters still fit with their terminator, 14 do not.
         assert_eq!(
             serial("ABCDEFGHIJKLM").failed().to_string(),
