@@ -17,7 +17,7 @@ mod drives;
 mod events;
 mod jobs;
 mod orders;
-mod others;
+pub mod others;
 mod panel;
 mod scrub;
 mod status;

@@ -5,15 +5,31 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A process that serves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Serving {
-    pid: u32,
+    /// Its number.
+    pub pid: u32,
     user: u32,
     /// What stands behind `serve` on its command line.
     words: Vec<String>,
+    /// Where paths on its command line begin.
+    folder: PathBuf,
+}
+
+impl Serving {
+    /// Whether its command line names the file or device at `path`.
+    pub fn names(&self, path: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().ok();
+        let wanted = whole(path);
+        let named = self.words.iter().filter_map(|word| {
+            let path = word.split(',').next()?;
+            whole(&self.folder.join(path))
+        });
+        wanted.is_some_and(|wanted| named.into_iter().any(|path| path == wanted))
+    }
 }
 
 /// Every process of this machine that serves, by number.
@@ -26,7 +42,13 @@ pub fn serving(proc: &Path) -> Vec<Serving> {
             let line = fs::read(entry.path().join("cmdline")).ok()?;
             let words = words_of_serve(&line)?;
             let user = entry.metadata().ok()?.uid();
-            Some(Serving { pid, user, words })
+            let folder = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            Some(Serving {
+                pid,
+                user,
+                words,
+                folder,
+            })
         })
         .collect();
     found.sort_by_key(|one| one.pid);

@@ -5,12 +5,15 @@ pub mod text;
 mod volume;
 
 use super::words::SECTOR_BYTES;
+use crate::container::busy::users;
 use crate::container::decide::decide;
 use crate::container::probe::{Member, Probed};
+use drives::claimants::process_in_words;
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
+use std::collections::BTreeSet;
 pub use volume::chunk_bytes;
 
 /// Everything found on a set of drives.
@@ -50,6 +53,8 @@ pub struct ContainerReport {
     pub members: Vec<MemberReport>,
     /// Spares that fit.
     pub spares: Vec<String>,
+    /// The processes that have its drives open, a word or two each: what the record says of volumes changes meanwhile.
+    pub in_use_by: Vec<String>,
     /// Its volumes.
     pub volumes: Vec<VolumeReport>,
     /// The record must be written again before the first volume is started.
@@ -208,6 +213,7 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
         refused: None,
         members: members(drives, assembly),
         spares: assembly.spares.iter().map(name).collect(),
+        in_use_by: in_use_by(assembly.present_drives().map(|drive| &drives[drive])),
         volumes: volumes.collect(),
         rewrite_needed: assembly.rewrite_needed,
         from_shadows: assembly
@@ -216,6 +222,13 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
             .is_some_and(|unfinished| unfinished.from_shadows),
         notes: notes(drives, assembly),
     }
+}
+
+/// Who has some of the drives open, in words.
+fn in_use_by<'a>(drives: impl Iterator<Item = &'a Probed>) -> Vec<String> {
+    let paths = drives.filter_map(Probed::path);
+    let users: BTreeSet<u32> = paths.flat_map(users).collect();
+    users.into_iter().map(process_in_words).collect()
 }
 
 fn refused_container(
@@ -240,6 +253,7 @@ fn refused_container(
         refused: Some(refusal.to_string()),
         members: drives.iter().filter(record).map(member).collect(),
         spares: Vec::new(),
+        in_use_by: in_use_by(drives.iter().filter(record)),
         volumes: Vec::new(),
         rewrite_needed: false,
         from_shadows: false,

@@ -5,9 +5,11 @@
 //! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
 //! is refused at once.
 
+use crate::client::others::serving;
 use drives::claimants::{claimants, lock_holders};
 use drives::drive::{Access, Drive, OpenError};
 use drives::spec::{MemberSpec, Target};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the kernel may take to let go. Usually it takes 30 ms, and a second was seen on a loaded
@@ -28,6 +30,20 @@ pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
             other => return other,
         }
     }
+}
+
+/// The other processes that are known to have the drive at `path` open for themselves: who holds a lock on it and,
+/// because nothing says who has a block device, who serves and names it.
+pub fn users(path: &Path) -> Vec<u32> {
+    let own = std::process::id();
+    let locked = lock_holders(path);
+    let serving = serving(Path::new("/proc")).into_iter();
+    let named = serving.filter(|one| one.names(path)).map(|one| one.pid);
+    locked
+        .into_iter()
+        .chain(named)
+        .filter(|&one| one != own)
+        .collect()
 }
 
 /// Whether somebody is known to use the drive.

@@ -66,6 +66,25 @@ fn a_file_with_a_new_name_is_named_where_its_volume_is_refused() {
     server.stop();
 }
 
+/// What is on record while an array is served says little about it, and "dirty" would only frighten.
+#[test]
+fn whoever_lists_a_served_array_is_told_who_serves_it() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let mut server = bed.serve(bed.drives()).start();
+    let process = server.pid();
+    server.client("data").write(0, &[1; 512]).expect("a write");
+    for command in ["list", "assemble"] {
+        let said = run(bed.fullstripe(&[command]).args(bed.drives()), 20);
+        let first = format!("in use by process {process} (");
+        assert!(said.out.contains(&first), "{said}");
+        assert!(said.out.contains(", in use") && !said.out.contains("dirty"), "{said}");
+    }
+    server.stop();
+    let said = run(bed.fullstripe(&["list"]).args(bed.drives()), 20);
+    assert!(!said.out.contains("in use"), "{said}");
+}
+
 #[test]
 fn memory_that_is_too_little_or_not_there_is_refused() {
     let bed = Bed::new(2, 16 * MIB);

@@ -43,8 +43,16 @@ pub fn of_container(container: &ContainerReport) -> String {
     if let Some(refused) = &container.refused {
         let _ = writeln!(text, "  refused: {refused}");
     }
-    text.push_str(&volumes(&container.volumes));
-    for volume in &container.volumes {
+    let is_used = !container.in_use_by.is_empty();
+    if is_used {
+        let _ = writeln!(
+            text,
+            "  in use by {}: its own `fullstripe status` says how it is, this is what its record says",
+            container.in_use_by.join(", ")
+        );
+    }
+    text.push_str(&volumes(&container.volumes, is_used));
+    for volume in container.volumes.iter().filter(|_| !is_used) {
         text.push_str(&start(volume));
     }
     text.push_str(&members(&container.members, container.refused.is_some()));
@@ -57,7 +65,8 @@ pub fn of_container(container: &ContainerReport) -> String {
     text
 }
 
-fn volumes(volumes: &[VolumeReport]) -> String {
+/// A table. The mark of a volume that was not stopped cleanly means nothing while it is used.
+fn volumes(volumes: &[VolumeReport], is_used: bool) -> String {
     if volumes.is_empty() {
         return String::new();
     }
@@ -67,7 +76,11 @@ fn volumes(volumes: &[VolumeReport]) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for volume in volumes {
         let present = volume.slots.iter().filter(|slot| slot.drive.is_some());
-        let dirty = if volume.dirty { ", dirty" } else { "" };
+        let dirty = match (volume.dirty, is_used) {
+            (true, false) => ", dirty",
+            (true, true) => ", in use",
+            (false, _) => "",
+        };
         rows.push(vec![
             volume.name.clone(),
             format!("RAID {}", volume.level),
