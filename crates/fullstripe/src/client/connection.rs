@@ -3,9 +3,9 @@
 //! Every exchange has a connection of its own: a local socket costs nothing, and nothing can be
 //! left over from an earlier answer. Everything blocks until the answer is there.
 
-use super::others;
 use crate::api::schema::ErrorBody;
 use crate::api::socket_path::SocketPath;
+use crate::container::serving;
 use anyhow::{Context, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -56,7 +56,7 @@ impl fmt::Display for ClientError {
                 out,
                 "no array is being served at {}; {}",
                 path.display(),
-                others::elsewhere(&others::serving(Path::new("/proc")))
+                serving::elsewhere(&serving::serving(Path::new("/proc")))
             ),
             ClientError::Closed(path, error) => {
                 write!(
@@ -66,7 +66,7 @@ impl fmt::Display for ClientError {
                 )?;
                 match error.kind() {
                     ErrorKind::PermissionDenied => {
-                        write!(out, "; {}", others::owner_in_words(path))
+                        write!(out, "; {}", serving::owner_in_words(path))
                     }
                     _ => Ok(()),
                 }

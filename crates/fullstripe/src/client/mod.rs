@@ -6,8 +6,7 @@
 //!
 //! [`connection`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
 //! their [`consequences`] first, [`orders`] gives the others, [`jobs`] orders long work and can wait for its end.
-//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell, and
-//! [`others`] finds who serves where this user's socket is not.
+//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell.
 
 mod changes;
 mod completion;
@@ -17,7 +16,6 @@ mod drives;
 mod events;
 mod jobs;
 mod orders;
-pub mod others;
 mod panel;
 mod scrub;
 mod status;

@@ -5,7 +5,7 @@
 //! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
 //! is refused at once.
 
-use crate::client::others::serving;
+use super::serving::serving;
 use drives::claimants::{claimants, lock_holders};
 use drives::drive::{Access, Drive, OpenError};
 use drives::spec::{MemberSpec, Target};

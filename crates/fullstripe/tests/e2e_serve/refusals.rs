@@ -78,7 +78,10 @@ fn whoever_lists_a_served_array_is_told_who_serves_it() {
         let said = run(bed.fullstripe(&[command]).args(bed.drives()), 20);
         let first = format!("in use by process {process} (");
         assert!(said.out.contains(&first), "{said}");
-        assert!(said.out.contains(", in use") && !said.out.contains("dirty"), "{said}");
+        assert!(
+            said.out.contains(", in use") && !said.out.contains("dirty"),
+            "{said}"
+        );
     }
     server.stop();
     let said = run(bed.fullstripe(&["list"]).args(bed.drives()), 20);
