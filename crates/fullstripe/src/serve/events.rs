@@ -131,7 +131,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         Event::BadBlockLogFull(member) => {
             let name = names.member(member);
             let text = format!(
-                "{name}: the bad-block log has no room for what has to be recorded; write over, or replace drives with, blocks that `status` lists"
+                "{name}: the bad-block log has no room for what has to be recorded; write over the blocks that `status --json` lists as bad"
             );
             told.set("bad-block-log-full", text, true);
             told.member = Some(name);

@@ -4,6 +4,7 @@
 //! first, then what would if one drive more were lost, then what wants to be tidied up.
 
 use super::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
+use crate::commands::words::size;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -51,14 +52,17 @@ pub fn health(status: &Status) -> Health {
         })
 }
 
+/// Why nothing brings redundancy back.
+const ONLY_READ: &str = "it is served read-only, so nothing is synchronised";
+
 fn out_of_service(volume: &VolumeStatus) -> Option<String> {
     let name = &volume.name;
     let cause = volume.cause.as_deref().unwrap_or("the cause is not known");
     match volume.state.as_str() {
         "failed" => Some(format!("{name} has failed: {cause}")),
         "not started" => {
-            let why = volume.not_started.as_deref().unwrap_or(cause);
-            Some(format!("{name} is not started: {why}"))
+            let why = volume.not_started.as_deref();
+            Some(why.map_or_else(|| format!("{name} is not started: {cause}"), str::to_owned))
         }
         "writes stopped" => Some(format!(
             "{name} refuses writes: {cause}; copy its content to another array"
@@ -72,14 +76,18 @@ fn lacks_redundancy(status: &Status, volume: &VolumeStatus) -> Option<String> {
     match volume.state.as_str() {
         "degraded" => {
             let lost = lost_slots(status, volume);
-            let next = degraded_next(status, volume);
+            let next = match (&volume.job, &volume.cause) {
+                (None, Some(cause)) => cause.clone(),
+                _ => degraded_next(status, volume),
+            };
             Some(format!("{name} is degraded: {lost}; {next}"))
         }
         "not protected" => {
-            let next = job.map_or_else(
-                || format!("nothing establishes it: `fullstripe rebuild {name}`"),
-                |job| under_way(name, job),
-            );
+            let next = match job {
+                _ if volume.read_only => ONLY_READ.to_owned(),
+                None => format!("nothing establishes it: `fullstripe rebuild {name}`"),
+                Some(job) => under_way(name, job),
+            };
             Some(format!("{name} has no redundancy yet: {next}"))
         }
         _ => None,
@@ -115,11 +123,11 @@ fn lost_slots(status: &Status, volume: &VolumeStatus) -> String {
 /// What brings its redundancy back.
 fn degraded_next(status: &Status, volume: &VolumeStatus) -> String {
     let name = &volume.name;
+    if volume.read_only {
+        return ONLY_READ.to_owned();
+    }
     if let Some(job) = &volume.job {
         return under_way(name, job);
-    }
-    if volume.read_only {
-        return "it is served read-only, so nothing is rebuilt".to_owned();
     }
     if let Some(other) = status.volumes.iter().find(|other| other.job.is_some()) {
         return format!("its turn comes after the work on {}", other.name);
@@ -156,8 +164,8 @@ fn endangers(member: &MemberStatus) -> Option<String> {
     }
     (member.bad_block_bytes > 0).then(|| {
         format!(
-            "{name} has bad blocks ({} bytes), which other drives hold alone: `fullstripe replace {name} --with DRIVE`",
-            member.bad_block_bytes
+            "{name} has bad blocks ({}), which other drives hold alone: `fullstripe replace {name} --with DRIVE`",
+            size(member.bad_block_bytes)
         )
     })
 }

@@ -108,7 +108,7 @@ pub struct VolumeStatus {
     /// Why it is not started, and what to do, a sentence: it is not served, and stays as it is.
     #[serde(default)]
     pub not_started: Option<String>,
-    /// Why it has failed or its writes are stopped, if so, and what to do.
+    /// Why it has failed, its writes are stopped, or its last rebuild was given up, if so, and what to do.
     #[serde(default)]
     pub cause: Option<String>,
     /// Whether the metadata says that writes may be under way.
@@ -201,6 +201,10 @@ pub struct Facts {
     pub ring: String,
     /// What the metadata could not express last.
     pub not_expressible: Option<String>,
+    /// Why the last rebuild was given up, by volume.
+    pub given_up: Vec<Option<String>>,
+    /// Whose bad blocks there was no room for since the last rebuild began.
+    pub bad_block_log_full: Option<MemberId>,
 }
 
 impl Facts {
@@ -354,6 +358,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         cause: match (failed, writes_stopped) {
             (true, _) => Some(why_failed(snapshot, facts, volume)),
             (false, true) => facts.not_expressible.clone(),
+            (false, false) if !whole => facts.given_up.get(at).cloned().flatten(),
             (false, false) => None,
         },
         slots,
@@ -432,5 +437,6 @@ pub fn job_name(name: JobName) -> &'static str {
     }
 }
 
+mod heard;
 #[cfg(test)]
 pub(crate) mod samples;

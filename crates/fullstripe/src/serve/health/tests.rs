@@ -41,8 +41,12 @@ fn the_worst_comes_first_with_its_cause_and_what_to_do() {
     status.volumes[0].job.as_mut().unwrap().paused = true;
     assert!(said(&status).ends_with("its rebuild is paused: `fullstripe resume data`"));
     status.volumes[0].job = None;
+    let cause = "its rebuild was given up: 2 stripes could not be read".to_owned();
+    status.volumes[0].cause = Some(cause.clone());
+    assert!(said(&status).ends_with(&cause));
+    status.volumes[0].cause = None;
     status.volumes[0].read_only = true;
-    assert!(said(&status).ends_with("so nothing is rebuilt"));
+    assert!(said(&status).ends_with("served read-only, so nothing is synchronised"));
     // A second volume that has failed is worse.
     let mut other = volume("fast", Vec::new());
     (other.state, other.cause) = ("failed".to_owned(), Some("it has lost d0.img".to_owned()));
@@ -65,13 +69,15 @@ fn a_scrub_leaves_an_array_well_and_other_work_does_not() {
         said(&status),
         "at risk: data has no redundancy yet: its resync is at 33 %"
     );
+    status.volumes[0].read_only = true;
+    assert!(said(&status).ends_with("so nothing is synchronised"));
     status.volumes[0].state = "writes stopped".to_owned();
     assert!(said(&status).starts_with("failed: data refuses writes: the cause is not known"));
     status.volumes[0].state = "not started".to_owned();
-    status.volumes[0].not_started = Some("two drives are missing".to_owned());
+    status.volumes[0].not_started = Some("volume data is not started: two drives are missing".to_owned());
     assert_eq!(
         said(&status),
-        "failed: data is not started: two drives are missing"
+        "failed: volume data is not started: two drives are missing"
     );
 }
 
@@ -81,7 +87,7 @@ fn drives_that_are_about_to_be_lost_are_a_risk_and_those_that_nobody_needs_are_n
     status.members.push(member(3, "failed"));
     assert!(said(&status).starts_with("well: all volumes are whole without /dev/nvme3n1"));
     status.members[2].bad_block_bytes = 4096;
-    assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks (4096 bytes)"));
+    assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks (4 KiB)"));
     status.members[0].deleted = true;
     assert!(said(&status).starts_with("at risk: the file of /dev/nvme0n1 has been deleted"));
     // It has been replaced since.

@@ -2,14 +2,10 @@
 //! waits for an answer.
 
 use super::{Shared, lock};
-use crate::serve::events::{
-    Names, Told, reason, tell, tell_left_out, tell_not_expressible, tell_notice,
-};
+use crate::serve::events::{Names, Told, tell, tell_left_out, tell_not_expressible, tell_notice};
 use crate::serve::news::{News, NewsReceiver};
-use crate::serve::watch::Notice;
 use anyhow::Result;
 use engine::event::{Event, VolumeEnd};
-use engine::units::MemberId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,23 +39,7 @@ pub(super) fn spawn(
                 };
                 let words = {
                     let mut facts = lock(&shared.facts);
-                    if let News::Watch(MemberId(member), Notice::Deleted) = news
-                        && let Some(drive) = facts.drives.get_mut(usize::from(member))
-                    {
-                        drive.is_deleted = true;
-                    }
-                    if let News::Engine(Event::MemberFailed {
-                        member,
-                        class,
-                        errno,
-                    }) = news
-                        && let Some(drive) = facts.drives.get_mut(usize::from(member.0))
-                    {
-                        drive.failure = Some(reason(class, errno));
-                    }
-                    if let News::NotExpressible(error) = &news {
-                        facts.not_expressible = Some(error.to_string());
-                    }
+                    facts.hear(&news);
                     let names = Names {
                         volumes: &facts.volume_names,
                         drives: &facts.drives,
