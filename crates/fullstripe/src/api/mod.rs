@@ -63,12 +63,32 @@ pub struct ApiOptions {
     /// What a drive must be to join; made of the container before it was started.
     pub spares: Arc<Spares>,
     /// Where to listen.
-    pub socket: SocketPath,
+    pub socket: ApiSocket,
     /// Called when somebody asks the process to stop. It must return at once; the process stops
     /// afterwards and drops the [`ApiServer`] last, so that the answer gets out.
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     /// The event hook, for its counters.
     pub hook: Option<Arc<Hook>>,
+}
+
+/// A socket that is this process's and on which nobody answers yet: who asks there waits until [`serve_api`] does.
+#[derive(Debug)]
+pub struct ApiSocket {
+    claimed: ClaimedSocket,
+    listener: std::os::unix::net::UnixListener,
+}
+
+impl ApiSocket {
+    /// Makes the socket, with mode 0600.
+    ///
+    /// # Errors
+    /// Another process answers there, or the path cannot be used.
+    pub fn claim(path: &SocketPath) -> Result<ApiSocket> {
+        path.prepare_folder()?;
+        let (claimed, listener) = ClaimedSocket::claim(&path.path, "--socket")?;
+        listener.set_nonblocking(true)?;
+        Ok(ApiSocket { claimed, listener })
+    }
 }
 
 /// A running server. When dropped it lets answers under way finish, for at most two seconds, ends its thread and removes
@@ -84,14 +104,12 @@ pub struct ApiServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to answer on `options.socket`, with mode 0600.
+/// Starts to answer on `options.socket`.
 ///
 /// # Errors
-/// Another process answers there, the path cannot be used, or no thread can be started.
+/// No thread can be started.
 pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
-    options.socket.prepare_folder()?;
-    let (socket, listener) = ClaimedSocket::claim(&options.socket.path, "--socket")?;
-    listener.set_nonblocking(true)?;
+    let ApiSocket { claimed, listener } = options.socket;
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(App {
         shared: options.shared,
@@ -108,7 +126,7 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         .name("api".to_owned())
         .spawn(move || run((listener, free), app, stopping, &ready))?;
     let server = ApiServer {
-        _socket: socket,
+        _socket: claimed,
         free_connections,
         stop,
         thread: Some(thread),

@@ -12,7 +12,7 @@ mod work;
 use super::event_log::EventLog;
 use super::schema::{Done, Events, SpareRequest};
 use super::socket_path::SocketPath;
-use super::{ApiOptions, ApiServer, Hook, Spares, serve_api};
+use super::{ApiOptions, ApiSocket, ApiServer, Hook, Spares, serve_api};
 use crate::client::connection::{Client, ClientError};
 use crate::container::Container;
 use crate::container::assemble::assemble;
@@ -101,10 +101,11 @@ impl Served {
             shared: runtime.handle(),
             events: events.clone(),
             spares,
-            socket: SocketPath {
+            socket: ApiSocket::claim(&SocketPath {
                 path: folder.path().join("api.sock"),
                 is_default: false,
-            },
+            })
+            .unwrap(),
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
             hook: Some(Arc::new(Hook::new("true").unwrap())),
         });

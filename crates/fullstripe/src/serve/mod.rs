@@ -1,9 +1,9 @@
 //! The serving process: holds the members, runs the shards, offers volumes over NBD and itself over an
 //! API.
 //!
-//! In the order of its life: drives are opened and the container assembled ([`crate::container`]); the
-//! data threads start ([`runtime`]); sockets open ([`nbd`], [`crate::api`]); a signal or an operator ends
-//! it: clients first, then the volumes are flushed and, where nothing is in doubt, marked clean.
+//! In the order of its life: sockets are made; drives are opened and the container assembled
+//! ([`crate::container`]); the data threads start ([`runtime`]); the sockets are answered ([`nbd`],
+//! [`crate::api`]); a signal or an operator ends it: clients first, then the volumes are flushed and, where nothing is in doubt, marked clean.
 
 mod announcer;
 mod ending;
@@ -22,7 +22,7 @@ mod watch;
 
 use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;
-use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
+use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
 use crate::commands::open::{for_change, for_reading, refuse_twins};
@@ -33,7 +33,7 @@ use crate::container::probe::Probed;
 use crate::unix_socket::ClaimedSocket;
 
 use announcer::Announcer;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
@@ -139,6 +139,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         accept_unsynced: args.accept_unsynced,
         trust_returned_drive: args.trust_returned_drive,
     };
+    let sockets = Sockets::claim(args)?;
     let (mut drives, spares) = open_drives(args)?;
     for refused in &spares.refused {
         // If the array does not start, a spare that has become a member may be why.
@@ -154,7 +155,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
-    serve(args, options, container, spares)
+    serve(args, options, (container, spares), sockets)
 }
 
 /// What the user should know of the start: of the drives, then of the container.
@@ -231,30 +232,52 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
     })
 }
 
-fn addresses(args: &ServeArgs) -> Result<Vec<Address>> {
-    if !args.nbd.is_empty() {
-        return Ok(args.nbd.clone());
+/// The sockets, made before anything is done to drives: one that cannot be made is no reason to stop an array that has
+/// just been started. Who connects early waits until the array is served.
+struct Sockets {
+    api: ApiSocket,
+    nbd: Vec<Listening>,
+}
+
+impl Sockets {
+    fn claim(args: &ServeArgs) -> Result<Sockets> {
+        let path = SocketPath::choose(args.socket.as_deref());
+        let api = ApiSocket::claim(&path)?;
+        let addresses = match args.nbd.is_empty() {
+            true => vec![Address::Unix(path.path.with_file_name("nbd.sock"))],
+            false => args.nbd.clone(),
+        };
+        let twice = (1..addresses.len()).find(|&at| addresses[..at].contains(&addresses[at]));
+        if let Some(at) = twice {
+            bail!(
+                "--nbd {} is given twice; name each address once",
+                addresses[at]
+            );
+        }
+        let nbd = addresses
+            .iter()
+            .map(|address| nbd::listen(address, args.listen));
+        Ok(Sockets {
+            api,
+            nbd: nbd.collect::<Result<Vec<Listening>>>()?,
+        })
     }
-    // Beside the API's own socket, which is made later.
-    let api = SocketPath::choose(args.socket.as_deref());
-    api.prepare_folder()?;
-    Ok(vec![Address::Unix(api.path.with_file_name("nbd.sock"))])
 }
 
 fn serve(
     args: &ServeArgs,
     options: RunOptions,
-    container: Container,
-    spares_named: NamedSpares,
+    (container, spares_named): (Container, NamedSpares),
+    sockets: Sockets,
 ) -> Result<ExitCode> {
     let started = container.started();
     let share = options.payload_bytes as u64 / u64::from(options.shards);
     let exports = nbd::exports(&container.record, &started, share)?;
     let signals = Signals::catch()?;
-    let listening = addresses(args)?
-        .iter()
-        .map(|address| nbd::listen(address, args.listen))
-        .collect::<Result<Vec<Listening>>>()?;
+    let Sockets {
+        api: socket,
+        nbd: listening,
+    } = sockets;
     let uris = started
         .iter()
         .flat_map(|(_, name)| listening.iter().map(move |one| one.uri(name)))
@@ -304,7 +327,7 @@ fn serve(
         shared: shared.clone(),
         events,
         spares: spares.clone(),
-        socket: SocketPath::choose(args.socket.as_deref()),
+        socket,
         on_stop: Box::new(move || {
             stop.send_replace(true);
         }),

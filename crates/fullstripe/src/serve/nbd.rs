@@ -3,7 +3,7 @@
 use super::announcer::Announcer;
 use super::runtime::{MakePort, Shared, lock};
 use crate::unix_socket::ClaimedSocket;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use drives::mailbox::MailSender;
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
@@ -12,6 +12,8 @@ use exports::nbd::server::{
     round_robin,
 };
 use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
+use std::fmt;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -30,6 +32,15 @@ pub enum Address {
     Unix(PathBuf),
     /// A TCP port.
     Tcp(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(out, "unix:{}", path.display()),
+            Address::Tcp(host) => write!(out, "tcp:{host}"),
+        }
+    }
 }
 
 impl FromStr for Address {
@@ -91,8 +102,12 @@ pub fn listen(address: &Address, anyone: bool) -> Result<Listening> {
                     "{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it"
                 );
             }
-            let socket = TcpListener::bind(address)
-                .with_context(|| format!("cannot listen on {address}"))?;
+            let socket = TcpListener::bind(address).map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => anyhow!(
+                    "another process listens on {address}; stop it, or name another port with --nbd tcp:HOST:PORT"
+                ),
+                _ => anyhow!(error).context(format!("cannot listen on {address}")),
+            })?;
             let address = socket.local_addr().unwrap_or(address);
             Ok(Listening {
                 socket: socket.into(),

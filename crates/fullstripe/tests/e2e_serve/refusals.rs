@@ -88,6 +88,43 @@ fn whoever_lists_a_served_array_is_told_who_serves_it() {
     assert!(!said.out.contains("in use"), "{said}");
 }
 
+/// Nothing is done to drives for an array that nobody could reach.
+#[test]
+fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
+    let bed = Bed::new(2, 16 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let before = std::fs::read(bed.drive(0)).expect("it is there");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let busy = busy.local_addr().expect("an address");
+    let tcp = format!("tcp:{busy}");
+    let long = format!("/tmp/{}", "s".repeat(120));
+    for (words, wanted) in [
+        (
+            ["--socket", &long, "--nbd", "unix:a"],
+            "cannot be a socket: a path of at most 107 bytes",
+        ),
+        (
+            ["--nbd", "unix:a", "--nbd", "unix:a"],
+            "--nbd unix:a is given twice; name each address once",
+        ),
+        (
+            ["--shards", "1", "--nbd", &tcp],
+            "another process listens on",
+        ),
+    ] {
+        let said = run(
+            bed.fullstripe(&["serve"]).args(words).args(bed.drives()),
+            20,
+        );
+        assert!(
+            said.status.code() == Some(1) && said.err.contains(wanted),
+            "{said}"
+        );
+    }
+    let now = std::fs::read(bed.drive(0)).expect("it is there");
+    assert!(now == before, "a drive was written to");
+}
+
 #[test]
 fn memory_that_is_too_little_or_not_there_is_refused() {
     let bed = Bed::new(2, 16 * MIB);

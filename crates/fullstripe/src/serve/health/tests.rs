@@ -74,7 +74,8 @@ fn a_scrub_leaves_an_array_well_and_other_work_does_not() {
     status.volumes[0].state = "writes stopped".to_owned();
     assert!(said(&status).starts_with("failed: data refuses writes: the cause is not known"));
     status.volumes[0].state = "not started".to_owned();
-    status.volumes[0].not_started = Some("volume data is not started: two drives are missing".to_owned());
+    status.volumes[0].not_started =
+        Some("volume data is not started: two drives are missing".to_owned());
     assert_eq!(
         said(&status),
         "failed: volume data is not started: two drives are missing"

@@ -9,7 +9,7 @@ use engine::units::{MemberId, VolumeId};
 
 impl Facts {
     /// Takes notice of `news`.
-    pub fn hear(&mut self, news: &News) {
+    pub(in crate::serve) fn hear(&mut self, news: &News) {
         match news {
             News::Watch(MemberId(member), Notice::Deleted) => {
                 if let Some(drive) = self.drives.get_mut(usize::from(*member)) {
