@@ -12,7 +12,7 @@ mod work;
 use super::event_log::EventLog;
 use super::schema::{Done, Events, SpareRequest};
 use super::socket_path::SocketPath;
-use super::{ApiOptions, ApiSocket, ApiServer, Hook, Spares, serve_api};
+use super::{ApiOptions, ApiServer, ApiSocket, Hook, Spares, serve_api};
 use crate::client::connection::{Client, ClientError};
 use crate::container::Container;
 use crate::container::assemble::assemble;

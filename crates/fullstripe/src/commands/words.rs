@@ -74,6 +74,17 @@ pub fn engine_level(level: Level) -> EngineLevel {
     }
 }
 
+/// The things in a row: `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn and<T: AsRef<str>>(things: &[T]) -> String {
+    let things: Vec<&str> = things.iter().map(AsRef::as_ref).collect();
+    match &things[..] {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
 /// `1 drive`, `2 drives`.
 #[must_use]
 pub fn count(number: usize, thing: &str) -> String {

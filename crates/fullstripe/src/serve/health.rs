@@ -4,7 +4,7 @@
 //! first, then what would if one drive more were lost, then what wants to be tidied up.
 
 use super::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
-use crate::commands::words::size;
+use crate::commands::words::{and, size};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -181,20 +181,14 @@ fn left_over(member: &MemberStatus) -> Option<String> {
 /// `data and fast are optimal`.
 fn all_well(status: &Status) -> String {
     let names: Vec<&str> = status.volumes.iter().map(|one| one.name.as_str()).collect();
-    let (last, others) = match names.split_last() {
-        None => return "the array has no volume".to_owned(),
-        Some((last, others)) => (last, others),
-    };
-    if others.is_empty() {
-        let level = status.volumes[0].level;
-        let limit = if level == 0 {
-            ", as far as RAID 0 goes: it survives no loss"
-        } else {
-            ""
-        };
-        return format!("{last} is optimal{limit}");
+    match &names[..] {
+        [] => "the array has no volume".to_owned(),
+        [one] if status.volumes[0].level == 0 => {
+            format!("{one} is optimal, as far as RAID 0 goes: it survives no loss")
+        }
+        [one] => format!("{one} is optimal"),
+        _ => format!("{} are optimal", and(&names)),
     }
-    format!("{} and {last} are optimal", others.join(", "))
 }
 
 #[cfg(test)]

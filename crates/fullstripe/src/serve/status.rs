@@ -4,6 +4,7 @@
 use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
+use crate::commands::words::and;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
 use engine::control::bad_blocks::BadRange;
@@ -367,28 +368,40 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     }
 }
 
-/// Which drives a failed volume lacks, and what to do. Those that were in use to the last are in use on record: their
-/// data count when they come back.
+/// Which drives a failed volume lacks, those with the same cause together, and what to do. Those that were in use to the
+/// last are in use on record: their data count when they come back.
 fn why_failed(snapshot: &Snapshot, facts: &Facts, volume: &VolumeRecord) -> String {
-    let (mut lost, mut needed) = (Vec::new(), Vec::new());
+    let mut lost: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut needed = Vec::new();
+    let mut lose = |why, name: String| match lost.iter_mut().find(|(other, _)| *other == why) {
+        Some((_, names)) => names.push(name),
+        None => lost.push((why, vec![name])),
+    };
     for (at, slot) in volume.slots.iter().enumerate() {
         let drive = slot.member.and_then(|id| facts.drives.get(id.0 as usize));
         match (slot.member.map(|id| state_of(snapshot, id)), drive) {
             (Some(MemberState::Failed), Some(drive)) => {
                 let why = drive.failure.as_deref().unwrap_or("on record as failed");
-                lost.push(format!("{} ({why})", drive.name));
+                lose(why, drive.name.clone());
                 if slot.current {
-                    needed.push(drive.name.as_str());
+                    needed.push(drive.name.clone());
                 }
             }
             (None | Some(MemberState::Absent), _) | (_, None) => {
-                lost.push(format!("slot {at} (no drive)"))
+                lose("no drive", format!("slot {at}"));
             }
             (Some(MemberState::Active | MemberState::Spare), Some(_)) => {}
         }
     }
-    let (lost, needed) = (lost.join(" and "), needed.join(" and "));
-    format!("it has lost {lost}; bring {needed} back, then `fullstripe stop` and serve again")
+    let lost = lost
+        .iter()
+        .map(|(why, names)| format!("{} ({why})", and(names)));
+    let lost: Vec<String> = lost.collect();
+    format!(
+        "it has lost {}; bring {} back, then `fullstripe stop` and serve again",
+        lost.join(" and "),
+        and(&needed)
+    )
 }
 
 /// The number that people call a level by.

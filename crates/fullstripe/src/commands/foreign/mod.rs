@@ -11,6 +11,7 @@ pub mod structures;
 #[cfg(test)]
 mod tests;
 
+use super::words::and;
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
 use std::ops::Range;
@@ -147,9 +148,5 @@ pub fn in_words(findings: &[Finding]) -> String {
         .iter()
         .map(|finding| finding.what.as_str())
         .collect();
-    match names.split_last() {
-        None => "nothing".to_owned(),
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
-    }
+    and(&names)
 }
