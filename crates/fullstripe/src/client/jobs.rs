@@ -3,14 +3,13 @@
 //! While they wait they draw a progress bar on standard error, if that is a terminal; what they
 //! print in the end goes to standard output.
 
-use super::Reach;
 use super::connection::{Client, encode};
 use super::panel::pace;
-use crate::api::names::{NameError, volume as find_volume};
+use super::{Reach, volume};
 use crate::api::schema::{Done, Events, NumberedEvent};
 use crate::commands::words::print_json;
 use crate::serve::status::{JobStatus, Status, VolumeStatus};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,8 +29,8 @@ const LOOKS_IN_VAIN_MAX: u32 = 25;
 /// Which volume, and whether to wait.
 #[derive(Args, Debug)]
 pub struct RebuildArgs {
-    /// Name of the volume
-    volume: String,
+    /// Name of the volume; may be left out where there is only one
+    volume: Option<String>,
     /// Return when the volume has its redundancy back, or a replacement is complete
     #[arg(long)]
     wait: bool,
@@ -66,13 +65,6 @@ impl Drop for Bar {
     }
 }
 
-fn volume<'a>(status: &'a Status, name: &str) -> Result<&'a VolumeStatus> {
-    let (_, volume) = find_volume(status, name).map_err(|error| match error {
-        NameError::Unknown(sentence) | NameError::Ambiguous(sentence) => anyhow!(sentence),
-    })?;
-    Ok(volume)
-}
-
 fn is_whole(volume: &VolumeStatus) -> bool {
     volume.state == "optimal"
 }
@@ -90,22 +82,23 @@ fn is_restoring(volume: &VolumeStatus) -> bool {
 pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;
-    let before = volume(&status, &args.volume)?;
+    let before = volume(&status, args.volume.as_deref())?;
+    let name = &before.name;
     if before.job.as_ref().is_some_and(|job| job.paused) {
-        let path = format!("/v1/volumes/{}/resume", encode(&args.volume));
+        let path = format!("/v1/volumes/{}/resume", encode(name));
         let _: Done = client.order(Method::POST, &path)?;
     }
     let is_ordered = !is_whole(before) && !is_restoring(before);
     if is_ordered {
-        let path = format!("/v1/volumes/{}/rebuild", encode(&args.volume));
+        let path = format!("/v1/volumes/{}/rebuild", encode(name));
         let _: Done = client.order(Method::POST, &path)?;
     }
-    let status = if args.wait {
-        wait_until_whole(&client, &args.volume, is_ordered)?
+    let later = if args.wait {
+        wait_until_whole(&client, name, is_ordered)?
     } else {
         client.get("/v1/status")?
     };
-    let after = volume(&status, &args.volume)?;
+    let after = volume(&later, Some(name))?;
     if args.reach.json {
         print_json(after)?;
     } else {
@@ -143,7 +136,7 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
     let mut looks_without_work = if is_ordered { LOOKS_IN_VAIN_MAX } else { 0 };
     loop {
         let status: Status = client.get("/v1/status")?;
-        let now = volume(&status, name)?;
+        let now = volume(&status, Some(name))?;
         if let Some(job) = now.job.as_ref().filter(|_| is_restoring(now)) {
             bar.show(name, job);
         }
@@ -178,7 +171,7 @@ pub(super) fn wait_for_end(
             wait_until_gone(client, name, end.number)?;
             return Ok(Some(end));
         }
-        match &volume(&status, name)?.job {
+        match &volume(&status, Some(name))?.job {
             Some(job) => bar.show(name, job),
             None => looks_without_event += 1,
         }
@@ -194,7 +187,7 @@ pub(super) fn wait_for_end(
 fn wait_until_gone(client: &Client, name: &str, end: u64) -> Result<()> {
     for _ in 0..LOOKS_AFTER_END_MAX {
         let status: Status = client.get("/v1/status")?;
-        if volume(&status, name)?.job.is_none() {
+        if volume(&status, Some(name))?.job.is_none() {
             return Ok(());
         }
         let events: Events = client.get(&format!("/v1/events?since={end}"))?;

@@ -22,10 +22,12 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use crate::api::names::{self, NameError};
 use crate::api::schema::Done;
 use crate::commands::exit_codes::refused;
 use crate::commands::words::{print_json, print_text};
-use anyhow::Result;
+use crate::serve::status::{Status, VolumeStatus};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use connection::{Client, ClientError};
 use std::path::PathBuf;
@@ -85,6 +87,32 @@ impl Reach {
         } else {
             print_text(&format!("{}\n", done.text))
         }
+    }
+}
+
+/// The volume that is meant: the one called `name`, or the only one.
+///
+/// # Errors
+/// There is none of that name, or there are several and none is named; the sentence lists them.
+fn volume<'a>(status: &'a Status, name: Option<&str>) -> Result<&'a VolumeStatus> {
+    match (name, &status.volumes[..]) {
+        (None, [only]) => Ok(only),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
+            bail!("name one of the volumes: {}", names.join(", "))
+        }
+        (Some(name), _) => match names::volume(status, name) {
+            Ok((_, volume)) => Ok(volume),
+            Err(NameError::Unknown(sentence) | NameError::Ambiguous(sentence)) => bail!(sentence),
+        },
+    }
+}
+
+/// Its name, as the serving process has it now.
+fn volume_name(client: &Client, name: Option<&str>) -> Result<String> {
+    match name {
+        Some(name) => Ok(name.to_owned()),
+        None => Ok(volume(&client.get("/v1/status")?, None)?.name.clone()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The commands that change something and are answered at once.
 
-use super::Reach;
 use super::connection::{ClientError, encode};
+use super::{Reach, volume_name};
 use crate::api::schema::{Done, RateRequest, SpareRequest};
 use crate::serve::status::Status;
 use anyhow::{Context, Result, bail};
@@ -19,8 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// One volume.
 #[derive(Args, Debug)]
 pub struct VolumeArgs {
-    /// Name of the volume
-    volume: String,
+    /// Name of the volume; may be left out where there is only one
+    volume: Option<String>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -83,7 +83,8 @@ pub(super) fn answered(reach: &Reach, done: &Done) -> Result<ExitCode> {
 /// See [`ClientError`].
 pub fn on_volume(args: &VolumeArgs, what: &str) -> Result<ExitCode> {
     let client = args.reach.connect()?;
-    let path = format!("/v1/volumes/{}/{what}", encode(&args.volume));
+    let volume = volume_name(&client, args.volume.as_deref())?;
+    let path = format!("/v1/volumes/{}/{what}", encode(&volume));
     answered(&args.reach, &client.order(Method::POST, &path)?)
 }
 
@@ -93,7 +94,8 @@ pub fn on_volume(args: &VolumeArgs, what: &str) -> Result<ExitCode> {
 /// See [`ClientError`].
 pub fn cancel(args: &VolumeArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
-    let path = format!("/v1/volumes/{}/job", encode(&args.volume));
+    let volume = volume_name(&client, args.volume.as_deref())?;
+    let path = format!("/v1/volumes/{}/job", encode(&volume));
     answered(&args.reach, &client.order(Method::DELETE, &path)?)
 }
 

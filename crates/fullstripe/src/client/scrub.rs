@@ -1,10 +1,10 @@
 //! `scrub`: begins one, and waits for its end; or shows what is known of the last, sets the schedule,
 //! explains a stripe.
 
-use super::Reach;
 use super::connection::{Client, encode};
 use super::jobs::wait_for_end;
 use super::panel::{ago, duration};
+use super::{Reach, volume_name};
 use crate::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
 use crate::commands::words::{print_json, print_text, table};
 use crate::serve::scrub::explain::{Comparison, Explanation, Held};
@@ -17,8 +17,8 @@ use std::process::ExitCode;
 /// Which volume, and what to do about mismatches.
 #[derive(Args, Debug)]
 pub struct ScrubArgs {
-    /// Name of the volume
-    volume: String,
+    /// Name of the volume; may be left out where there is only one
+    volume: Option<String>,
     /// Correct redundancy that does not match the data
     #[arg(long)]
     repair: bool,
@@ -65,7 +65,8 @@ fn parse_period(text: &str) -> Result<Period, String> {
 /// It is refused, or with `--wait` something did not match or it did not get to its end.
 pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
-    let path = format!("/v1/volumes/{}", encode(&args.volume));
+    let volume = volume_name(&client, args.volume.as_deref())?;
+    let path = format!("/v1/volumes/{}", encode(&volume));
     if args.report {
         let report: ScrubReport = client.get(&format!("{path}/scrub"))?;
         show(args, &report, report_text)?;
@@ -87,7 +88,7 @@ pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
         args.reach.print(&done)?;
         return Ok(ExitCode::SUCCESS);
     }
-    begin(args, &client, &format!("{path}/scrub"))
+    begin(args, &client, &volume)
 }
 
 fn show<T: serde::Serialize>(args: &ScrubArgs, value: &T, text: fn(&T) -> String) -> Result<()> {
@@ -98,21 +99,19 @@ fn show<T: serde::Serialize>(args: &ScrubArgs, value: &T, text: fn(&T) -> String
     }
 }
 
-fn begin(args: &ScrubArgs, client: &Client, path: &str) -> Result<ExitCode> {
+fn begin(args: &ScrubArgs, client: &Client, volume: &str) -> Result<ExitCode> {
     let events: Events = client.get(&format!("/v1/events?since={}", u64::MAX))?;
     let request = ScrubRequest {
         repair: args.repair,
     };
-    let done: Done = client.send(Method::POST, path, &request)?;
+    let path = format!("/v1/volumes/{}/scrub", encode(volume));
+    let done: Done = client.send(Method::POST, &path, &request)?;
     if !args.wait {
         args.reach.print(&done)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(end) = wait_for_end(client, &args.volume, events.newest)? else {
-        bail!(
-            "the scrub of {} has ended, and its result is not known any more",
-            args.volume
-        );
+    let Some(end) = wait_for_end(client, volume, events.newest)? else {
+        bail!("the scrub of {volume} has ended, and its result is not known any more");
     };
     if args.reach.json {
         print_json(&end)?;

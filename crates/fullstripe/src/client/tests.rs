@@ -153,3 +153,25 @@ fn durations_rates_and_paths() {
             .contains("unknown key \"colour\"")
     );
 }
+
+#[test]
+fn the_only_volume_needs_no_name() {
+    let mut status = Status {
+        volumes: vec![volume("data", Vec::new())],
+        ..Status::default()
+    };
+    let meant = |status: &Status, name| {
+        let meant = super::volume(status, name);
+        meant
+            .map(|volume| volume.name.clone())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(meant(&status, None), Ok("data".to_owned()));
+    assert!(meant(&status, Some("other")).is_err());
+    status.volumes.push(volume("fast", Vec::new()));
+    assert_eq!(
+        meant(&status, None),
+        Err("name one of the volumes: data, fast".to_owned())
+    );
+    assert_eq!(meant(&status, Some("fast")), Ok("fast".to_owned()));
+}
