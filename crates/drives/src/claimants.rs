@@ -68,6 +68,12 @@ pub fn process_in_words(process: u32) -> String {
     const LENGTH_MAX: usize = 60;
     let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    let (program, words) = line
+        .trim_end()
+        .split_once(' ')
+        .unwrap_or((line.trim_end(), ""));
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let line = format!("{program} {words}");
     let line = line.trim_end();
     let short: String = line.chars().take(LENGTH_MAX).collect();
     match (short.is_empty(), short.len() < line.len()) {
@@ -253,7 +259,13 @@ broken line
     fn a_process_is_named_with_what_it_was_started_with() {
         let own = std::process::id();
         let program = std::env::args().next().unwrap();
-        let start: String = program.chars().take(40).collect();
+        let start: String = program
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .chars()
+            .take(40)
+            .collect();
         let words = process_in_words(own);
         assert!(
             words.starts_with(&format!("process {own} ({start}")),

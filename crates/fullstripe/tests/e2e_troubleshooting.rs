@@ -104,8 +104,8 @@ const CASES: &[Case] = &[
     // Making an array
     case(
         "Another process has the drive",
-        "need fuser -V; made; up $all; first=$!",
-        "fullstripe serve $all --socket $PWD/api-1",
+        "made; up $all; first=$!",
+        "fullstripe serve $all --socket $PWD/api-1 --nbd unix:$PWD/n",
         "is 'vol0 is optimal' && ! kill -0 $first",
     ),
     case(

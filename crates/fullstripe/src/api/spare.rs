@@ -262,8 +262,8 @@ fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> Str
         ))
     });
     let first = match taken {
-        Some(taken) => format!("{name} is drive {}, and {taken}", member.0),
-        None => format!("{name} is drive {}, a spare", member.0),
+        Some(taken) => format!("{name} is added, and {taken}"),
+        None => format!("{name} is a spare now"),
     };
     let sentences: Vec<String> = std::iter::once(first)
         .chain(notes.iter().cloned())

@@ -97,9 +97,10 @@ pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     let status: Status = client.get("/v1/status")?;
     let drive = find(&status, &args.drive)?;
     let consequences = of_fail(&status, drive);
-    tell(&args.reach, &consequences);
     if consequences.ends_volume && !args.yes {
         agree(&args.reach, &drive.name, &consequences)?;
+    } else {
+        tell(&args.reach, &consequences);
     }
     let request = FailRequest {
         volumes_may_fail: consequences.ends_volume,
@@ -117,6 +118,7 @@ fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> 
             "{drive} is not failed: {lines}; --yes does it all the same"
         )));
     }
+    tell(reach, consequences);
     write!(std::io::stderr(), "Fail {drive}? Type yes: ").context("nobody can be asked")?;
     let mut answer = String::new();
     std::io::stdin()

@@ -5,6 +5,7 @@ use super::backup::place::keep;
 use super::backup::{Backup, shadow_place};
 use super::exit_codes::refused;
 use super::foreign::{Ends, Finding, in_words, search};
+use super::words::and;
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
 use assembly::member::of_array;
@@ -44,17 +45,24 @@ fn own_format(probed: &Probed) -> Option<Finding> {
     })
 }
 
-/// A sentence for each drive that holds something.
+/// A sentence for the drives that hold the same thing.
 #[must_use]
 pub fn sentences(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Vec<String> {
-    drives
-        .iter()
-        .zip(occupied)
-        .filter(|(_, (_, findings))| !findings.is_empty())
-        .map(|(probed, (_, findings))| {
-            format!("{} holds {}", probed.drive.name(), in_words(findings))
-        })
-        .collect()
+    let mut holders: Vec<(String, Vec<&str>)> = Vec::new();
+    for (probed, (_, findings)) in drives.iter().zip(occupied) {
+        let name = probed.drive.name();
+        let held = in_words(findings);
+        match holders.iter_mut().find(|(other, _)| *other == held) {
+            _ if findings.is_empty() => {}
+            Some((_, names)) => names.push(name),
+            None => holders.push((held, vec![name])),
+        }
+    }
+    let sentence = |(held, names): &(String, Vec<&str>)| match names.len() {
+        1 => format!("{} holds {held}", names[0]),
+        _ => format!("{} each hold {held}", and(names)),
+    };
+    holders.iter().map(sentence).collect()
 }
 
 /// Refuses drives that hold something.
@@ -66,7 +74,8 @@ pub fn refuse(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Result<()
     if found.is_empty() {
         return Ok(());
     }
-    let what = if found.len() == 1 { "it" } else { "them" };
+    let holders = occupied.iter().filter(|(_, findings)| !findings.is_empty());
+    let what = if holders.count() == 1 { "it" } else { "them" };
     Err(refused(format!(
         "{}; --force destroys {what} (a backup of both ends of the drives is kept)",
         found.join("; ")

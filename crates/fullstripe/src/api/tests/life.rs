@@ -45,7 +45,7 @@ fn a_failed_drive_is_removed_and_a_new_one_rebuilt() {
 fn a_spare_at_hand_is_taken_by_itself() {
     let served = Served::new(Level::Raid1, 2);
     let done = served.add_spare("ram:64m,serial=SPARE", false).unwrap();
-    assert!(done.text.ends_with("is drive 2, a spare"), "{}", done.text);
+    assert!(done.text.ends_with(" is a spare now"), "{}", done.text);
     assert_eq!(served.status().members[2].state, "spare");
     served.post("/v1/members/M0/fail").unwrap();
     served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
