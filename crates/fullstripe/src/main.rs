@@ -3,7 +3,7 @@
 // They panic where nobody reads any more; `commands::words` prints.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::exit_codes;
 use drives::counting::CountingAllocator;
 use std::ffi::OsString;
@@ -19,6 +19,7 @@ mod demo;
 mod doctor;
 mod manual;
 mod serve;
+mod terminal;
 mod unix_socket;
 
 const _: () = assert!(
@@ -36,6 +37,9 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Colours: on terminals only, and not with NO_COLOR in the environment (auto), always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true, hide_default_value = true)]
+    color: ColorChoice,
 }
 
 #[derive(Subcommand)]
@@ -104,11 +108,12 @@ fn main() -> ExitCode {
     let parsed = Cli::command().try_get_matches_from(&arguments);
     let parsed = parsed.and_then(|matches| {
         let json = wants_json(&matches);
-        Ok((Cli::from_arg_matches(&matches)?.command, json))
+        Ok((Cli::from_arg_matches(&matches)?, json))
     });
     match parsed {
-        Ok((command, json)) => {
-            run(command).unwrap_or_else(|error| exit_codes::report(&error, json))
+        Ok((line, json)) => {
+            terminal::choose(line.color);
+            run(line.command).unwrap_or_else(|error| exit_codes::report(&error, json))
         }
         Err(error) => exit_codes::report_usage(&error, &arguments),
     }

@@ -89,7 +89,10 @@ fn whoever_watches_sees_each_change() {
     let mut wait_for = |wanted: &str| {
         while seen.last().is_none_or(|last| last != wanted) {
             let line = lines.recv_timeout(Duration::from_secs(20));
-            seen.push(line.unwrap_or_else(|_| panic!("no line \"{wanted}\": {seen:?}")));
+            let line = line.unwrap_or_else(|_| panic!("no line \"{wanted}\": {seen:?}"));
+            let (date, said) = line.split_once(" UTC  ").expect("lines have a date");
+            assert_eq!(date.len(), "2026-11-25 01:49:18".len(), "{line}");
+            seen.push(said.to_owned());
         }
     };
     wait_for("volume data: optimal");
@@ -97,12 +100,57 @@ fn whoever_watches_sees_each_change() {
     wait_for("volume data: degraded");
     wait_for("volume data slot 2: failed");
     server.stop();
-    seen.extend(lines.iter());
+    let rest = lines.iter();
+    seen.extend(rest.filter_map(|line| Some(line.split_once(" UTC  ")?.1.to_owned())));
     for line in ["volume data: optimal", "volume data: degraded"] {
         let count = seen.iter().filter(|found| *found == line).count();
         assert_eq!(count, 1, "{line}: {seen:?}");
     }
     watcher.wait(Duration::from_secs(20));
+}
+
+/// What a command says with this choice of colours.
+fn said_in(bed: &Bed, words: &[&str], colours: &[&str]) -> String {
+    let mut command = bed.fullstripe(words);
+    command.args(colours).env_remove("NO_COLOR");
+    run(&mut command, 20).out
+}
+
+#[test]
+fn colours_repeat_what_words_say_and_are_for_terminals() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["fail", "data:1"]).ok();
+    let api = server.api_socket().display().to_string();
+    let drive = bed.drive(0).display().to_string();
+    for (words, painted) in [
+        (
+            vec!["status", "--socket", &api],
+            "\u{1b}[33mdegraded\u{1b}[0m",
+        ),
+        (vec!["list", &drive], "\u{1b}["),
+        (vec!["doctor", &drive], "\u{1b}[32mok\u{1b}[0m  "),
+    ] {
+        let plain = said_in(&bed, &words, &["--color", "never"]);
+        let coloured = said_in(&bed, &words, &["--color", "always"]);
+        assert!(coloured.contains(painted), "{words:?}: {coloured:?}");
+        assert_eq!(without_codes(&coloured), plain, "{words:?}");
+        // Standard output is a pipe here.
+        assert_eq!(said_in(&bed, &words, &[]), plain, "{words:?}");
+        let json = [&words[..], &["--json"]].concat();
+        let json = said_in(&bed, &json, &["--color", "always"]);
+        assert!(!json.contains('\u{1b}') && json.starts_with('{'), "{json}");
+    }
+    server.stop();
+}
+
+/// Without what begins with an escape and ends with an `m`.
+fn without_codes(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, rest)| rest));
+    first + &rest.collect::<String>()
 }
 
 #[test]

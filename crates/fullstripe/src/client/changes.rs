@@ -1,12 +1,10 @@
 //! What has changed between two looks at a status, a line each: for logs and pipes, where a panel
 //! cannot be drawn over.
 
-use super::panel::member_state;
-use crate::serve::status::Status;
+use super::panel::{member_state, reached};
+use crate::serve::status::{JobStatus, Status};
+use crate::terminal::Paper;
 use std::collections::BTreeMap;
-
-/// Background work is told in steps of this many percent.
-const STEP_PERCENT: u64 = 10;
 
 /// Lines about everything in `now` that is not as it was in `before`; all of it when there is no
 /// before.
@@ -35,17 +33,41 @@ fn facts(status: &Status) -> BTreeMap<String, String> {
             );
         }
         if let Some(job) = &volume.job {
-            let percent = u128::from(job.done_bytes) * 100 / u128::from(job.total_bytes.max(1));
-            let step = percent as u64 / STEP_PERCENT * STEP_PERCENT;
-            let halted = if job.paused { ", paused" } else { "" };
             facts.insert(
                 format!("volume {} {}", volume.name, job.kind),
-                format!("{step} %{halted}"),
+                course(job).to_owned(),
             );
         }
     }
     for member in &status.members {
-        facts.insert(format!("drive {}", member.name), member_state(member));
+        facts.insert(
+            format!("drive {}", member.name),
+            member_state(member, Paper::PLAIN),
+        );
     }
     facts
+}
+
+/// Whether work goes on.
+fn course(job: &JobStatus) -> &'static str {
+    match (job.paused, job.running) {
+        (true, _) => "paused",
+        (false, true) => "under way",
+        (false, false) => "waiting",
+    }
+}
+
+/// How far work is that goes on now, a line for each volume.
+#[must_use]
+pub fn reached_lines(status: &Status) -> Vec<String> {
+    let running = status.volumes.iter().filter_map(|volume| {
+        let job = volume.job.as_ref().filter(|job| job.running)?;
+        Some(format!(
+            "volume {} {}: {}",
+            volume.name,
+            job.kind,
+            reached(job)
+        ))
+    });
+    running.collect()
 }

@@ -1,38 +1,36 @@
 //! A status as a small panel of text.
 
 use crate::api::names::places;
-use crate::commands::words::{size, table};
+use crate::commands::words::{count_of, duration, size};
 use crate::serve::scrub::kept::ScrubStatus;
 use crate::serve::scrub::now_s;
-use crate::serve::status::{JobStatus, MemberStatus, Status, VolumeStatus};
+use crate::serve::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
+use crate::terminal::table::{Give, table};
+use crate::terminal::{Paper, Tone};
 
 /// Characters of a progress bar.
 const BAR_WIDTH: u64 = 30;
 
+/// Blanks before what a line is folded to.
+const INDENT: usize = 2;
+
 /// The panel: how the array is, volumes with their slots and background work, then drives, then the rest.
 #[must_use]
-pub fn panel(status: &Status) -> String {
-    let mut text = format!("{}\n\n", status.health.text);
+pub fn panel(status: &Status, paper: Paper) -> String {
+    let tone = Tone::of_state(&status.health.state);
+    let worst = paper.fold(&status.health.text, 0);
+    let worst: Vec<String> = worst.lines().map(|line| paper.paint(tone, line)).collect();
+    let mut text = format!("{}\n\n", worst.join("\n"));
     for volume in &status.volumes {
-        text += &volume_text(status, volume);
+        text += &volume_text(status, volume, paper);
         text.push('\n');
     }
-    let head = ["DRIVE", "SERIAL", "SIZE", "PLACE", "STATE"]
-        .map(str::to_owned)
-        .to_vec();
-    let present = status
-        .members
-        .iter()
-        .filter(|member| member.state != "removed");
-    let rows: Vec<Vec<String>> = std::iter::once(head)
-        .chain(present.map(|member| drive_row(status, member)))
-        .collect();
-    text += &table(0, &rows);
+    text += &drives_table(status, paper);
     text.push('\n');
     for export in &status.exports {
         text += &format!("{export}\n");
     }
-    text += &format!(
+    let rest = format!(
         "container {}, update {}, process {}, data threads {} (completion {}), background work {}\n",
         status.container_uuid,
         status.generation,
@@ -41,7 +39,28 @@ pub fn panel(status: &Status) -> String {
         status.completion,
         limit(status.rate_bytes_per_s)
     );
-    text
+    text + &paper.fold(&rest, INDENT)
+}
+
+fn drives_table(status: &Status, paper: Paper) -> String {
+    let head = ["DRIVE", "SERIAL", "SIZE", "PLACE", "STATE"]
+        .map(str::to_owned)
+        .to_vec();
+    let present = status
+        .members
+        .iter()
+        .filter(|member| member.state != "removed");
+    let rows: Vec<Vec<String>> = std::iter::once(head)
+        .chain(present.map(|member| drive_row(status, member, paper)))
+        .collect();
+    let give = [
+        Give::Shorten,
+        Give::Stay,
+        Give::Stay,
+        Give::Fold,
+        Give::Fold,
+    ];
+    table(0, &rows, &give, paper.columns)
 }
 
 fn limit(bytes_per_s: u64) -> String {
@@ -51,7 +70,7 @@ fn limit(bytes_per_s: u64) -> String {
     }
 }
 
-fn drive_row(status: &Status, member: &MemberStatus) -> Vec<String> {
+fn drive_row(status: &Status, member: &MemberStatus, paper: Paper) -> Vec<String> {
     let places = places(status, member);
     vec![
         member.name.clone(),
@@ -62,13 +81,13 @@ fn drive_row(status: &Status, member: &MemberStatus) -> Vec<String> {
         } else {
             places.join(" ")
         },
-        member_state(member),
+        member_state(member, paper),
     ]
 }
 
 /// Its state, how much of it is on record as lost, and whether all of it will be.
-pub(super) fn member_state(member: &MemberStatus) -> String {
-    let mut text = member.state.clone();
+pub(super) fn member_state(member: &MemberStatus, paper: Paper) -> String {
+    let mut text = paper.state(&member.state);
     if let Some(cause) = &member.cause {
         text += &format!(": {cause}");
     }
@@ -82,34 +101,37 @@ pub(super) fn member_state(member: &MemberStatus) -> String {
     text
 }
 
-fn volume_text(status: &Status, volume: &VolumeStatus) -> String {
-    let mut text = format!("{}: {}\n", volume.name, headline(volume));
+fn volume_text(status: &Status, volume: &VolumeStatus, paper: Paper) -> String {
+    let line = |text: String| paper.fold(&text, 2 * INDENT);
+    let head = format!("{}: {}\n", volume.name, headline(volume, paper));
+    let mut text = paper.fold(&head, INDENT);
     // The first line says the worst already.
-    let cause = volume.cause.as_ref();
-    if let Some(cause) = cause.filter(|cause| !status.health.text.contains(cause.as_str())) {
-        text += &format!("  cause: {cause}\n");
+    let is_news = |text: &&String| !status.health.text.contains(text.as_str());
+    if let Some(cause) = volume.cause.as_ref().filter(is_news) {
+        text += &line(format!("  cause: {cause}\n"));
     }
-    let row = |(at, slot): (usize, &crate::serve::status::SlotStatus)| {
+    let row = |(at, slot): (usize, &SlotStatus)| {
         let drive = slot
             .member
             .and_then(|id| status.members.iter().find(|member| member.id == id));
         vec![
             format!("slot {at}"),
             drive.map_or("-".to_owned(), |drive| drive.name.clone()),
-            slot.state.clone(),
+            paper.state(&slot.state),
         ]
     };
     let rows: Vec<Vec<String>> = volume.slots.iter().enumerate().map(row).collect();
-    text += &table(2, &rows);
-    let why = volume.not_started.as_ref();
-    if let Some(why) = why.filter(|why| !status.health.text.contains(why.as_str())) {
-        text += &format!("  {why}\n");
+    let give = [Give::Stay, Give::Shorten, Give::Stay];
+    text += &table(INDENT, &rows, &give, paper.columns);
+    if let Some(why) = volume.not_started.as_ref().filter(is_news) {
+        text += &line(format!("  {why}\n"));
     }
     if let Some(job) = &volume.job {
-        text += &format!("  {}{} {}\n", job.kind, target(status, job), progress(job));
+        let target = target(status, job);
+        text += &line(format!("  {}{target} {}\n", job.kind, progress(job)));
     }
     if let Some(scrub) = &volume.scrub {
-        text += &scrub_text(scrub, now_s());
+        text += &line(scrub_text(scrub, now_s()));
     }
     text
 }
@@ -125,9 +147,15 @@ fn scrub_text(scrub: &ScrubStatus, now_s: u64) -> String {
             };
             let found = match (scrub.last_mismatches, scrub.last_unrecoverable) {
                 (0, 0) => "all matched".to_owned(),
-                (mismatches, 0) => format!("{mismatches} stripes did not match"),
+                (mismatches, 0) => format!("{} did not match", stripes(mismatches)),
+                (mismatches, 1) => {
+                    format!("{} did not match, 1 place is lost", stripes(mismatches))
+                }
                 (mismatches, lost) => {
-                    format!("{mismatches} stripes did not match, {lost} places are lost")
+                    format!(
+                        "{} did not match, {lost} places are lost",
+                        stripes(mismatches)
+                    )
                 }
             };
             format!("{how} {}, {found}", ago(ended_s, now_s))
@@ -142,6 +170,12 @@ fn scrub_text(scrub: &ScrubStatus, now_s: u64) -> String {
         (None, None) => String::new(),
     };
     format!("  scrub: {last}{next}\n")
+}
+
+/// `1 stripe`, `2 stripes`.
+#[must_use]
+pub fn stripes(number: u64) -> String {
+    count_of(number, "stripe")
 }
 
 /// `3 min 20 s ago`.
@@ -165,7 +199,7 @@ fn target(status: &Status, job: &JobStatus) -> String {
 }
 
 /// `RAID 5 of 3, 2.8 GiB, chunk 64 KiB, degraded`.
-fn headline(volume: &VolumeStatus) -> String {
+fn headline(volume: &VolumeStatus, paper: Paper) -> String {
     let mut text = format!(
         "RAID {} of {}, {}",
         volume.level,
@@ -175,31 +209,38 @@ fn headline(volume: &VolumeStatus) -> String {
     if volume.chunk_bytes > 0 {
         text += &format!(", chunk {}", size(u64::from(volume.chunk_bytes)));
     }
-    text += &format!(", {}", volume.state);
+    text += &format!(", {}", paper.state(&volume.state));
     if volume.read_only {
-        text += ", read-only";
+        text += &format!(", {}", paper.state("read-only"));
     }
+    // The metadata is marked while clients write, and for a moment after.
     if volume.dirty {
-        text += ", marked dirty";
+        text += ", in use";
     }
     text
 }
 
+/// `[###---] 50.0 %, 210 MiB/s, 3 min 20 s left`.
 fn progress(job: &JobStatus) -> String {
     let part = |whole: u64| {
         let done = u128::from(job.done_bytes.min(job.total_bytes)) * u128::from(whole);
         (done / u128::from(job.total_bytes.max(1))) as u64
     };
     let filled = part(BAR_WIDTH) as usize;
-    let tenths = part(1000);
     format!(
-        "[{}{}] {}.{} %, {}",
+        "[{}{}] {}",
         "#".repeat(filled),
         "-".repeat(BAR_WIDTH as usize - filled),
-        tenths / 10,
-        tenths % 10,
-        pace(job)
+        reached(job)
     )
+}
+
+/// `50.0 %, 210 MiB/s, 3 min 20 s left`.
+#[must_use]
+pub fn reached(job: &JobStatus) -> String {
+    let done = u128::from(job.done_bytes.min(job.total_bytes)) * 1000;
+    let tenths = done / u128::from(job.total_bytes.max(1));
+    format!("{}.{} %, {}", tenths / 10, tenths % 10, pace(job))
 }
 
 /// How fast a job is, until when, and what it has found.
@@ -216,20 +257,10 @@ pub fn pace(job: &JobStatus) -> String {
         format!("{}/s{left}", size(job.rate_bytes_per_s))
     };
     if job.mismatches > 0 {
-        text += &format!(", {} stripes did not match", job.mismatches);
+        text += &format!(", {} did not match", stripes(job.mismatches));
     }
     if job.failures > 0 {
-        text += &format!(", {} stripes could not be done", job.failures);
+        text += &format!(", {} could not be done", stripes(job.failures));
     }
     text
-}
-
-/// `12 s`, `3 min 20 s`, `2 h 05 min`.
-#[must_use]
-pub fn duration(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
-    }
 }

@@ -3,10 +3,10 @@
 
 use super::connection::{Client, encode};
 use super::jobs::wait_for_end;
-use super::panel::{ago, duration};
+use super::panel::{ago, stripes};
 use super::{Reach, volume_name};
 use crate::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
-use crate::commands::words::{print_json, print_text, table};
+use crate::commands::words::{count_of, duration, print_json, print_text, table};
 use crate::serve::scrub::explain::{Comparison, Explanation, Held};
 use crate::serve::scrub::report::{LbaRange, PlaceReport, ScrubReport};
 use anyhow::{Result, bail};
@@ -150,8 +150,10 @@ fn report_text(report: &ScrubReport) -> String {
         text.push('\n');
     }
     text += &format!(
-        "{} stripes did not match, {} blocks were rewritten, {} places are lost\n",
-        report.mismatches, report.rewritten, report.unrecoverable
+        "{} did not match, {} rewritten, {} lost\n",
+        stripes(report.mismatches),
+        count_of(report.rewritten, "block"),
+        count_of(report.unrecoverable, "place")
     );
     if !report.findings.is_empty() {
         let head = ["STRIPE", "VOLUME LBA", "DRIVES (LBA)", "WHAT"]

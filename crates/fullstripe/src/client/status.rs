@@ -1,18 +1,21 @@
 //! `fullstripe status`: once, or again and again.
 
 use super::Reach;
-use super::changes::changes;
+use super::changes::{changes, reached_lines};
 use super::connection::Client;
 use super::panel::panel;
+use crate::commands::bar::Pace;
 use crate::commands::exit_codes::{DEGRADED, FAILED_VOLUME};
-use crate::commands::words::{print_json, print_text};
+use crate::commands::words::{date, print_json, print_text};
 use crate::serve::health::{AT_RISK, FAILED, Health, WELL};
+use crate::serve::scrub::now_s;
 use crate::serve::status::Status;
+use crate::terminal::{Paper, Tone, can_move};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to show, and how often.
 #[derive(Args, Debug)]
@@ -21,7 +24,8 @@ pub struct StatusArgs {
     /// (scrubs change nothing), 3 if one has not, 5 if one has failed or does not take writes, 1 if it cannot be told
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// Keep showing: redrawn in place on a terminal, otherwise a line for each change
+    /// Keep showing: redrawn in place on a terminal; otherwise a dated line for each change, and each minute one
+    /// about work that goes on
     #[arg(long)]
     watch: bool,
     /// Seconds between two looks
@@ -53,21 +57,18 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         if args.reach.json {
             print_json(&status)?;
         } else {
-            print_text(&panel(&status))?;
+            print_text(&panel(&status, Paper::output()))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let show: fn(Option<&Status>, &Status) -> String = match args.reach.json {
-        true => json_line,
-        false if std::io::stdout().is_terminal() => redrawn,
-        false => |before, now| {
-            changes(before, now)
-                .iter()
-                .map(|line| format!("{line}\n"))
-                .collect()
-        },
+    let mut show: Box<dyn FnMut(Status) -> String> = if args.reach.json {
+        json_lines()
+    } else if can_move(std::io::stdout().is_terminal()) {
+        panels()
+    } else {
+        dated_lines()
     };
-    watch(&client, args.interval, show)
+    watch(&client, args.interval, &mut show)
 }
 
 /// `--check`.
@@ -81,7 +82,9 @@ fn check(reach: &Reach, health: &Health) -> Result<ExitCode> {
     if reach.json {
         print_json(health)?;
     } else {
-        print_text(&format!("{}\n", health.text))?;
+        let paper = Paper::output();
+        let text = paper.paint(Tone::of_state(&health.state), &health.text);
+        print_text(&format!("{text}\n"))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -90,12 +93,10 @@ fn check(reach: &Reach, health: &Health) -> Result<ExitCode> {
 fn watch(
     client: &Client,
     interval: Duration,
-    show: fn(Option<&Status>, &Status) -> String,
+    show: &mut dyn FnMut(Status) -> String,
 ) -> Result<ExitCode> {
-    let mut before: Option<Status> = None;
     loop {
-        let now: Status = client.get("/v1/status")?;
-        let text = show(before.as_ref(), &now);
+        let text = show(client.get("/v1/status")?);
         let mut out = std::io::stdout();
         if out
             .write_all(text.as_bytes())
@@ -104,27 +105,100 @@ fn watch(
         {
             return Ok(ExitCode::SUCCESS);
         }
-        before = Some(now);
         std::thread::sleep(interval);
     }
 }
 
 /// One line of JSON whenever anything has changed.
-fn json_line(before: Option<&Status>, now: &Status) -> String {
-    let json = |status: &Status| serde_json::to_string(status).unwrap_or_default();
-    let line = json(now);
-    if before.map(json).as_ref() == Some(&line) {
-        String::new()
-    } else {
-        line + "\n"
-    }
+fn json_lines() -> Box<dyn FnMut(Status) -> String> {
+    let mut before = String::new();
+    Box::new(move |now| {
+        let line = serde_json::to_string(&now).unwrap_or_default() + "\n";
+        let is_news = line != before;
+        before.clone_from(&line);
+        if is_news { line } else { String::new() }
+    })
 }
 
-/// The panel, drawn over the one before. Lines are cut at the terminal's edge, because a wrapped
-/// line would make the old panel taller than its count of lines.
-fn redrawn(before: Option<&Status>, now: &Status) -> String {
-    let up = before.map_or(String::new(), |before| {
-        format!("\x1b[{}A\r", panel(before).lines().count())
+/// A dated line for each change, and now and then one for work that goes on.
+fn dated_lines() -> Box<dyn FnMut(Status) -> String> {
+    let mut before: Option<Status> = None;
+    let mut pace = Pace::new(Instant::now());
+    Box::new(move |now| {
+        let mut lines = changes(before.as_ref(), &now);
+        let reached = reached_lines(&now);
+        if reached.is_empty() {
+            pace = Pace::new(Instant::now());
+        } else if pace.is_due(Instant::now()) {
+            lines.extend(reached);
+        }
+        before = Some(now);
+        let date = date(now_s());
+        lines
+            .iter()
+            .map(|line| format!("{date}  {line}\n"))
+            .collect()
+    })
+}
+
+/// The panel, drawn over the one before.
+fn panels() -> Box<dyn FnMut(Status) -> String> {
+    let mut lines_before = 0;
+    Box::new(move |now| {
+        let size = console::Term::stdout().size_checked();
+        let (rows, columns) = size.map_or((usize::MAX, usize::MAX), |(rows, columns)| {
+            (usize::from(rows), usize::from(columns))
+        });
+        let text = on_screen(&panel(&now, Paper::output()), rows, columns);
+        let up = match lines_before {
+            0 => "\r".to_owned(),
+            lines => format!("\x1b[{lines}A\r"),
+        };
+        lines_before = text.lines().count();
+        // A line that wraps would make the panel taller than its count of lines: there is none left that the terminal
+        // would wrap, unless it has just become narrower.
+        format!("{up}\x1b[J\x1b[?7l{text}\x1b[?7h")
+    })
+}
+
+/// `text` with words that are wider than the terminal torn, and no more lines than it has rows: what has scrolled away
+/// cannot be drawn over.
+fn on_screen(text: &str, rows: usize, columns: usize) -> String {
+    let torn = text.lines().flat_map(|line| {
+        if console::measure_text_width(line) <= columns {
+            return vec![line.to_owned()];
+        }
+        // Codes of colours must not be torn.
+        let letters: Vec<char> = console::strip_ansi_codes(line).chars().collect();
+        let parts = letters.chunks(columns.max(1));
+        parts.map(|part| part.iter().collect()).collect()
     });
-    format!("{up}\x1b[J\x1b[?7l{}\x1b[?7h", panel(now))
+    let mut lines: Vec<String> = torn.collect();
+    // The cursor stands below the last line.
+    let room = rows.saturating_sub(2).max(1);
+    if lines.len() > room + 1 {
+        let more = lines.len() - room;
+        lines.truncate(room);
+        lines.push(format!(
+            "... {more} lines more do not fit; `fullstripe status` shows all"
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_over_fits_the_screen() {
+        let text = "one\ntwo\nabcdefghij\nfour\n";
+        assert_eq!(on_screen(text, 24, 80), text);
+        assert_eq!(on_screen(text, 24, 4), "one\ntwo\nabcd\nefgh\nij\nfour\n");
+        assert_eq!(
+            on_screen(text, 4, 80),
+            "one\ntwo\n... 2 lines more do not fit; `fullstripe status` shows all\n"
+        );
+        assert_eq!(on_screen(text, 5, 80), text);
+    }
 }

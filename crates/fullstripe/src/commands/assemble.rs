@@ -9,6 +9,7 @@ use super::exit_codes::{DEGRADED, REFUSED, refused};
 use super::open::to_look;
 use super::words::{print_json, print_text};
 use crate::container::assemble::wrong_drives::{no_array, several_arrays};
+use crate::terminal::Paper;
 use anyhow::{Result, bail};
 use metadata::imsm::start::StartOptions;
 use std::process::ExitCode;
@@ -71,7 +72,7 @@ fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&report)?;
     } else {
-        print_text(&text::of_report(&report))?;
+        print_text(&text::of_report(&report, Paper::output()))?;
     }
     conflicts::refuse(&drives)?;
     match &report.containers[..] {

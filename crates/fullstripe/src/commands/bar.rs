@@ -3,7 +3,8 @@
 //!
 //! A thread of its own looks at the clock: one step may take minutes, and the time that has gone shows meanwhile.
 
-use super::words::{date, print_note};
+use super::words::{date, duration, print_note};
+use crate::terminal::can_move;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,58 +15,125 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// Between two looks at the clock.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
+/// Until the first line where there is no terminal.
+const SAYS_AFTER: Duration = Duration::from_secs(5);
 /// Between two lines where there is no terminal.
 const SAYS_EVERY: Duration = Duration::from_secs(60);
 
+/// When to say how far work is where there is no terminal: after a few seconds, then each minute.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    next: Instant,
+}
+
+impl Pace {
+    /// For work that begins now.
+    #[must_use]
+    pub fn new(now: Instant) -> Pace {
+        Pace {
+            next: now + SAYS_AFTER,
+        }
+    }
+
+    /// Whether it is time for a line, which is said then.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + SAYS_EVERY;
+        }
+        is_due
+    }
+}
+
+/// Who knows how long the work has taken, and how long it will take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Clock {
+    /// The bar.
+    Own,
+    /// Who says what is being done: it says that too.
+    Message,
+}
+
 /// Shows how far some work is, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub struct Bar {
     bar: ProgressBar,
-    /// Dropped to end the thread.
-    over: Option<Sender<()>>,
+    /// Wakes the thread to say a line; dropped to end it.
+    wake: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bar {
-    /// For work of so many steps, 0 if that is not known; `what` names the steps.
-    pub(super) fn new(what: &'static str, steps: u64) -> Bar {
+    /// For work of so many steps, 0 if that is not known; `what` names the steps or the work.
+    #[must_use]
+    pub fn new(what: &'static str, steps: u64) -> Bar {
+        let bar = Bar::with_clock(Clock::Own, steps);
+        bar.bar.set_prefix(what);
+        bar
+    }
+
+    /// For work of somebody else, of which [`Bar::turn_to`] and [`Bar::say`] tell everything.
+    #[must_use]
+    pub fn of_others() -> Bar {
+        Bar::with_clock(Clock::Message, 0)
+    }
+
+    fn with_clock(clock: Clock, steps: u64) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::hidden());
-        let style =
-            format!("{what} {{bar:30}} {{percent:>3}} %  {{elapsed}} gone, {{eta}} left  {{msg}}");
-        if let Ok(style) = ProgressStyle::with_template(&style) {
-            bar.set_style(style);
+        let style = match clock {
+            Clock::Own => "{prefix} [{bar:30}] {percent:>3} %, {elapsed} gone, {eta} left  {msg}",
+            Clock::Message => "{prefix} [{bar:30}] {percent:>3} %, {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style.progress_chars("##-"));
         }
-        let (over, is_over) = channel();
+        let (wake, is_woken) = channel();
         let shown = bar.clone();
         let thread = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread to be had the work goes on all the same, and shows nothing.
-        let thread = thread.spawn(move || show(what, &shown, &is_over)).ok();
+        let thread = thread.spawn(move || show(clock, &shown, &is_woken)).ok();
         Bar {
             bar,
-            over: Some(over),
+            wake: Some(wake),
             thread,
         }
     }
 
     /// So many steps are done.
-    pub(super) fn at(&self, done: u64) {
+    pub fn at(&self, done: u64) {
         self.bar.set_position(done);
     }
 
+    /// So many steps more are done.
+    pub fn advance(&self, steps: u64) {
+        self.bar.inc(steps);
+    }
+
     /// There are so many steps in all.
-    pub(super) fn set_steps(&self, steps: u64) {
+    pub fn set_steps(&self, steps: u64) {
         self.bar.set_length(steps);
     }
 
     /// What is being done now.
-    pub(super) fn say(&self, now: String) {
+    pub fn say(&self, now: String) {
         self.bar.set_message(now);
+    }
+
+    /// Another work follows, or it goes another way: where there is no terminal, a line says so at once. The first work
+    /// needs no line.
+    pub fn turn_to(&self, what: String, now: String) {
+        let is_first = self.bar.prefix().is_empty();
+        self.bar.set_prefix(what);
+        self.bar.set_message(now);
+        if let Some(wake) = self.wake.as_ref().filter(|_| !is_first) {
+            let _ = wake.send(());
+        }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        drop(self.over.take());
+        drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -73,14 +141,21 @@ impl Drop for Bar {
     }
 }
 
-fn show(what: &str, bar: &ProgressBar, is_over: &Receiver<()>) {
-    let is_terminal = std::io::stderr().is_terminal();
-    let (began, mut said) = (Instant::now(), Instant::now());
-    while is_over.recv_timeout(LOOKS_EVERY) == Err(RecvTimeoutError::Timeout) {
-        if !is_terminal {
-            if said.elapsed() >= SAYS_EVERY {
-                said = Instant::now();
-                print_note(&line(what, bar, SystemTime::now(), began.elapsed()));
+fn show(clock: Clock, bar: &ProgressBar, is_woken: &Receiver<()>) {
+    let can_move = can_move(std::io::stderr().is_terminal());
+    let began = Instant::now();
+    let mut pace = Pace::new(began);
+    loop {
+        let is_news = match is_woken.recv_timeout(LOOKS_EVERY) {
+            Ok(()) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if !can_move {
+            // Work that has not begun has no name.
+            let is_due = pace.is_due(Instant::now()) && !bar.prefix().is_empty();
+            if is_news || is_due {
+                print_note(&line(clock, bar, SystemTime::now(), began.elapsed()));
             }
         } else if bar.is_hidden() {
             if began.elapsed() >= SHOWN_AFTER {
@@ -93,19 +168,19 @@ fn show(what: &str, bar: &ProgressBar, is_over: &Receiver<()>) {
 }
 
 /// The line where there is no terminal.
-fn line(what: &str, bar: &ProgressBar, now: SystemTime, gone: Duration) -> String {
+fn line(clock: Clock, bar: &ProgressBar, now: SystemTime, gone: Duration) -> String {
     let unix_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let minutes = gone.as_secs() / 60;
     let percent = match bar.length() {
         None | Some(0) => String::new(),
-        Some(steps) => format!("{} % ", bar.position() * 100 / steps),
+        Some(steps) => format!("{} %", bar.position() * 100 / steps),
     };
-    let message = bar.message();
-    let line = format!(
-        "{}  {what}: {percent}after {minutes} min  {message}",
-        date(unix_s)
-    );
-    line.trim_end().to_owned()
+    let after = match clock {
+        Clock::Own => format!("after {}", duration(gone.as_secs())),
+        Clock::Message => String::new(),
+    };
+    let parts = [percent, after, bar.message()];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("{}  {}: {}", date(unix_s), bar.prefix(), parts.join(", "))
 }
 
 #[cfg(test)]
@@ -115,18 +190,34 @@ mod tests {
     #[test]
     fn a_line_says_when_what_and_how_far() {
         let bar = ProgressBar::with_draw_target(Some(50), ProgressDrawTarget::hidden());
+        bar.set_prefix("points");
         bar.set_position(21);
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         assert_eq!(
-            line("points", &bar, now, Duration::from_secs(130)),
-            "2023-11-14 22:13:20 UTC  points: 42 % after 2 min"
+            line(Clock::Own, &bar, now, Duration::from_secs(130)),
+            "2023-11-14 22:13:20 UTC  points: 42 %, after 2 min 10 s"
+        );
+        bar.set_message("8 MiB/s, 3 s left");
+        assert_eq!(
+            line(Clock::Message, &bar, now, Duration::from_secs(130)),
+            "2023-11-14 22:13:20 UTC  points: 42 %, 8 MiB/s, 3 s left"
         );
         bar.set_length(0);
         bar.set_message("one drive");
         assert_eq!(
-            line("points", &bar, now, Duration::from_secs(60)),
-            "2023-11-14 22:13:20 UTC  points: after 1 min  one drive"
+            line(Clock::Own, &bar, now, Duration::from_secs(60)),
+            "2023-11-14 22:13:20 UTC  points: after 1 min 00 s, one drive"
         );
+    }
+
+    #[test]
+    fn lines_come_after_a_few_seconds_and_then_each_minute() {
+        let began = Instant::now();
+        let mut pace = Pace::new(began);
+        let said: Vec<u64> = (0..130)
+            .filter(|second| pace.is_due(began + Duration::from_secs(*second)))
+            .collect();
+        assert_eq!(said, [5, 65, 125]);
     }
 
     #[test]

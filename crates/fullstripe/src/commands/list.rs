@@ -4,6 +4,7 @@ use super::describe::{self, text};
 use super::open::one_to_look;
 use super::words::{print_json, print_note, print_text};
 use crate::container::probe::Probed;
+use crate::terminal::Paper;
 use anyhow::{Context, Result};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
@@ -64,7 +65,7 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
         print_json(&Listing { report, unreadable })?;
     } else {
         let nothing = report.containers.is_empty() && report.spares.is_empty();
-        print_text(&text::of_report(&report))?;
+        print_text(&text::of_report(&report, Paper::output()))?;
         if nothing && report.damaged.is_empty() && report.empty.is_empty() {
             print_text("No array found.\n")?;
         }

@@ -14,7 +14,7 @@
 
 pub mod assemble;
 pub mod backup;
-mod bar;
+pub mod bar;
 pub mod claims;
 pub mod conflicts;
 pub mod create;

@@ -2,7 +2,6 @@
 
 use engine::layout::Level as EngineLevel;
 use metadata::imsm::Level;
-use std::fmt::Write as _;
 
 /// Bytes in the unit of the metadata's sector numbers.
 pub const SECTOR_BYTES: u64 = 512;
@@ -92,26 +91,32 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
+/// As [`count`], of what may be more than memory holds.
+#[must_use]
+pub fn count_of(number: u64, thing: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), thing)
+}
+
 /// Columns wide enough for their longest cell, `indent` blanks before each line; the first row is the
-/// head.
+/// head. How a table fits a terminal is in [`crate::terminal::table`].
 #[must_use]
 pub fn table(indent: usize, rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = " ".repeat(indent);
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
+    crate::terminal::table::table(indent, rows, &[], None)
+}
+
+/// `12 s`, `3 min 20 s`, `2 h 05 min`, `7 days`, `7 days 3 h`.
+#[must_use]
+pub fn duration(seconds: u64) -> String {
+    const DAY_S: u64 = 86_400;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => match seconds % DAY_S / 3600 {
+            0 => format!("{} days", seconds / DAY_S),
+            hours => format!("{} days {hours} h", seconds / DAY_S),
+        },
     }
-    text
 }
 
 /// Prints `value` as JSON.
@@ -194,6 +199,16 @@ mod tests {
         assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_225_074), "2026-11-21 01:37:54 UTC");
+    }
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        assert_eq!(duration(59), "59 s");
+        assert_eq!(duration(3599), "59 min 59 s");
+        assert_eq!(duration(7500), "2 h 05 min");
+        assert_eq!(duration(86_400), "24 h 00 min");
+        assert_eq!(duration(604_800), "7 days");
+        assert_eq!(duration(612_000), "7 days 2 h");
     }
 
     #[test]

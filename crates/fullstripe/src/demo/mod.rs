@@ -18,12 +18,13 @@ mod server;
 mod story;
 
 use crate::commands::words::print_json;
+use crate::terminal::Tone;
 use anyhow::{Result, bail};
 use checks::{Check, Checks, Failed};
 use guard::{Guard, Interrupted};
 use programs::Programs;
 use scaling::{Plan, Point};
-use screen::{Screen, Tone};
+use screen::Screen;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};

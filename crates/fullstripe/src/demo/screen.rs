@@ -1,9 +1,10 @@
 //! What people see: steps with the command lines that a user would type, one line of result each, and a
 //! line that moves while something runs.
 //!
-//! The moving line and colours appear on a terminal only; `NO_COLOR` and `TERM=dumb` are respected. No line
-//! is wider than [`WIDTH`].
+//! The moving line appears on a terminal only; whether there are colours decides [`crate::terminal`]. No line is wider
+//! than [`WIDTH`].
 
+use crate::terminal::{Paper, Tone, can_move, has_colours};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -12,40 +13,10 @@ pub(super) const WIDTH: usize = 98;
 /// Blanks before what belongs to a step.
 const INDENT: &str = "    ";
 
-/// Ways to set text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tone {
-    Plain,
-    /// Heads.
-    Strong,
-    /// What explains.
-    Quiet,
-    /// What was typed.
-    Command,
-    Good,
-    Warning,
-    Bad,
-}
-
-impl Tone {
-    /// Number of the terminal's attribute (ECMA-48, "select graphic rendition").
-    fn attribute(self) -> &'static str {
-        match self {
-            Tone::Plain => "0",
-            Tone::Strong => "1",
-            Tone::Quiet => "2",
-            Tone::Command => "36",
-            Tone::Good => "32",
-            Tone::Warning => "33",
-            Tone::Bad => "31;1",
-        }
-    }
-}
-
 /// Where the story is told.
 pub(super) struct Screen {
     out: Box<dyn Write>,
-    colours: bool,
+    paper: Paper,
     /// Whether there is a moving line.
     live: bool,
     /// Whether the moving line is on the screen.
@@ -60,12 +31,13 @@ impl Screen {
         } else {
             (Box::new(std::io::stdout()), std::io::stdout().is_terminal())
         };
-        let live = is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Screen {
             out,
-            colours: live && !no_colour,
-            live,
+            paper: Paper {
+                colours: has_colours(is_terminal),
+                columns: None,
+            },
+            live: can_move(is_terminal),
             moving: false,
         }
     }
@@ -75,7 +47,7 @@ impl Screen {
     pub fn plain(out: Box<dyn Write>, live: bool) -> Screen {
         Screen {
             out,
-            colours: false,
+            paper: Paper::PLAIN,
             live,
             moving: false,
         }
@@ -83,10 +55,7 @@ impl Screen {
 
     /// Sets `text` in a tone.
     pub fn paint(&self, tone: Tone, text: &str) -> String {
-        if !self.colours || tone == Tone::Plain {
-            return text.to_owned();
-        }
-        format!("\x1b[{}m{text}\x1b[0m", tone.attribute())
+        self.paper.paint(tone, text)
     }
 
     /// A line as it is.

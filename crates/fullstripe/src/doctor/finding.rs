@@ -1,6 +1,7 @@
 //! What a check has to say: one line, how grave it is, and what to do.
 
 use crate::commands::words::count;
+use crate::terminal::{Paper, Tone};
 use serde::Serialize;
 use std::fmt;
 
@@ -82,10 +83,14 @@ impl Finding {
     }
 }
 
-/// `warning  nvme1: what was found; what to do`, always one line.
-impl fmt::Display for Finding {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = format!("{:<9}{}: {}", self.level.word(), self.about, self.what);
+/// Columns of the word at the start of a line and the blanks behind it.
+const WORD_COLUMNS: usize = 9;
+
+impl Finding {
+    /// `warning  nvme1: what was found; what to do`, one line unless it is folded to a terminal.
+    #[must_use]
+    pub fn text(&self, paper: Paper) -> String {
+        let mut line = format!("{}: {}", self.about, self.what);
         if let Some(advice) = &self.advice {
             line.push_str("; ");
             line.push_str(advice);
@@ -95,7 +100,16 @@ impl fmt::Display for Finding {
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .collect();
-        out.write_str(&one_line)
+        let word = self.level.word();
+        let blanks = " ".repeat(WORD_COLUMNS - word.len());
+        let line = format!("{}{blanks}{one_line}", paper.state(word));
+        paper.fold(&line, WORD_COLUMNS)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text(Paper::PLAIN))
     }
 }
 
@@ -132,22 +146,29 @@ impl Report {
     }
 }
 
-/// A line for each finding, then one with the sum.
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for finding in &self.findings {
-            writeln!(out, "{finding}")?;
-        }
+impl Report {
+    /// A line for each finding, then one with the sum.
+    #[must_use]
+    pub fn text(&self, paper: Paper) -> String {
+        let lines = self.findings.iter().map(|one| one.text(paper) + "\n");
+        let mut text: String = lines.collect();
         let counted = |level: Level| count(self.count(level), level.word());
         let rest = format!("{}, {}", counted(Level::Warning), counted(Level::Note));
-        match self.count(Level::Problem) {
-            0 => writeln!(out, "Nothing prevents serving; {rest}."),
-            _ => writeln!(
-                out,
-                "Serving is prevented: {}, {rest}.",
-                counted(Level::Problem)
-            ),
-        }
+        let sum = match self.count(Level::Problem) {
+            0 => paper.paint(Tone::Good, "Nothing prevents serving") + &format!("; {rest}."),
+            _ => {
+                let prevented = paper.paint(Tone::Bad, "Serving is prevented");
+                format!("{prevented}: {}, {rest}.", counted(Level::Problem))
+            }
+        };
+        text += &sum;
+        text + "\n"
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text(Paper::PLAIN))
     }
 }
 
@@ -162,6 +183,31 @@ mod tests {
             finding.to_string(),
             "warning  nvme0: model \"A?B?[2J\"; do it"
         );
+    }
+
+    #[test]
+    fn colours_and_folding_change_no_word() {
+        let long = "it has not said for how many hours it will go on working";
+        let findings = vec![Finding::ok("a", "b"), Finding::problem("nvme0", long)];
+        let report = Report::new(findings);
+        let text = report.text(Paper {
+            colours: true,
+            columns: Some(40),
+        });
+        assert!(text.contains("\x1b[32mok\x1b[0m       a: b\n"), "{text:?}");
+        insta::assert_snapshot!(console::strip_ansi_codes(&text), @r"
+        ok       a: b
+        problem  nvme0: it has not said for how
+                 many hours it will go on
+                 working
+        Serving is prevented: 1 problem, 0 warnings, 0 notes.
+        ");
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split_whitespace();
+            words.map(str::to_owned).collect()
+        };
+        let plain = report.to_string();
+        assert_eq!(words(&console::strip_ansi_codes(&text)), words(&plain));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod tests;
 mod tools;
 
 use crate::commands::words::{print_json, print_text};
+use crate::terminal::Paper;
 use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -86,7 +87,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&report)?;
     } else {
-        print_text(&report.to_string())?;
+        print_text(&report.text(Paper::output()))?;
     }
     Ok(ExitCode::from(u8::from(!report.can_serve)))
 }

@@ -1,72 +1,80 @@
 //! A container as text.
 
-use super::super::words::{count, size, table};
+use super::super::words::{count, size};
 use super::{ContainerReport, MemberReport, Report, VolumeReport};
+use crate::terminal::table::{Give, table};
+use crate::terminal::{Paper, Tone};
 use std::fmt::Write as _;
 
 /// Everything found, a paragraph for each container.
 #[must_use]
-pub fn of_report(report: &Report) -> String {
+pub fn of_report(report: &Report, paper: Paper) -> String {
     let mut text = String::new();
     for container in &report.containers {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&of_container(container));
+        text.push_str(&of_container(container, paper));
     }
+    let mut rest = String::new();
     for name in &report.spares {
-        let _ = writeln!(text, "{name} holds the record of a spare.");
+        let _ = writeln!(rest, "{name} holds the record of a spare.");
     }
     for damaged in &report.damaged {
-        let _ = writeln!(text, "{}: {}.", damaged.name, damaged.reason);
+        let _ = writeln!(rest, "{}: {}.", damaged.name, damaged.reason);
     }
     for name in &report.empty {
-        let _ = writeln!(text, "{name} holds no RAID metadata.");
+        let _ = writeln!(rest, "{name} holds no RAID metadata.");
     }
-    text
+    text + &paper.fold(&rest, INDENT)
 }
+
+/// Blanks before what a line is folded to.
+const INDENT: usize = 4;
 
 /// A container: head, volumes, drives that are not simply present, notes.
 #[must_use]
-pub fn of_container(container: &ContainerReport) -> String {
-    let mut text = String::new();
+pub fn of_container(container: &ContainerReport, paper: Paper) -> String {
+    let mut head = String::new();
     match (&container.uuid, container.generation) {
         (Some(uuid), Some(generation)) => {
             let _ = writeln!(
-                text,
+                head,
                 "container {uuid}: {}, generation {generation}",
                 count(container.members.len(), "drive")
             );
         }
-        _ => text.push_str("container that is not assembled\n"),
+        _ => head.push_str("container that is not assembled\n"),
     }
     if let Some(refused) = &container.refused {
-        let _ = writeln!(text, "  refused: {refused}");
+        let _ = writeln!(head, "  {}: {refused}", paper.state("refused"));
     }
     let is_used = !container.in_use_by.is_empty();
     if is_used {
         let _ = writeln!(
-            text,
+            head,
             "  in use by {}: its own `fullstripe status` says how it is, this is what its record says",
             container.in_use_by.join(", ")
         );
     }
-    text.push_str(&volumes(&container.volumes, is_used));
+    let mut rest = String::new();
     for volume in container.volumes.iter().filter(|_| !is_used) {
-        text.push_str(&start(volume));
+        rest.push_str(&start(volume, paper));
     }
-    text.push_str(&members(&container.members, container.refused.is_some()));
+    let is_refused = container.refused.is_some();
+    rest.push_str(&members(&container.members, is_refused, paper));
     if !container.spares.is_empty() {
-        let _ = writeln!(text, "  spare: {}", container.spares.join(", "));
+        let _ = writeln!(rest, "  spare: {}", container.spares.join(", "));
     }
     for note in &container.notes {
-        let _ = writeln!(text, "  note: {note}");
+        let _ = writeln!(rest, "  {}: {note}", paper.paint(Tone::Warning, "note"));
     }
-    text
+    let fold = |text: &str| paper.fold(text, INDENT);
+    fold(&head) + &volumes(&container.volumes, is_used, paper) + &fold(&rest)
 }
 
 /// A table. The mark of a volume that was not stopped cleanly means nothing while it is used.
-fn volumes(volumes: &[VolumeReport], is_used: bool) -> String {
+fn volumes(volumes: &[VolumeReport], is_used: bool, paper: Paper) -> String {
     if volumes.is_empty() {
         return String::new();
     }
@@ -90,15 +98,16 @@ fn volumes(volumes: &[VolumeReport], is_used: bool) -> String {
                 bytes => size(bytes),
             },
             format!("{} of {}", present.count(), volume.slots.len()),
-            format!("{}{dirty}", volume.state),
+            format!("{}{dirty}", paper.state(volume.state)),
             volume.uuid.clone(),
         ]);
     }
-    table(2, &rows)
+    let give = [Give::Shorten];
+    table(2, &rows, &give, paper.columns)
 }
 
 /// Nothing for a volume that simply starts.
-fn start(volume: &VolumeReport) -> String {
+fn start(volume: &VolumeReport, paper: Paper) -> String {
     let name = &volume.name;
     let start = &volume.start;
     let reason = start.reason.clone().unwrap_or_default();
@@ -122,9 +131,13 @@ fn start(volume: &VolumeReport) -> String {
             let option = start.option.map_or(String::new(), |option| {
                 format!("; {option} starts it all the same")
             });
-            format!("  {name} is not started: {reason}{option}\n")
+            let state = paper.state("not started");
+            format!("  {name} is {state}: {reason}{option}\n")
         }
-        ("read-only", _) => format!("  {name} is started read-only: {reason}\n"),
+        ("read-only", _) => {
+            let state = paper.state("read-only");
+            format!("  {name} is started {state}: {reason}\n")
+        }
         (_, Some(work)) => format!("  {name} is started with {work}\n"),
         _ => String::new(),
     };
@@ -133,7 +146,7 @@ fn start(volume: &VolumeReport) -> String {
 
 /// Members that are here, and those whose loss is on record. What else is wrong with one is in the notes;
 /// where the truth could not be chosen, all that was found is listed.
-fn members(members: &[MemberReport], refused: bool) -> String {
+fn members(members: &[MemberReport], refused: bool, paper: Paper) -> String {
     let mut text = String::new();
     let names: Vec<&str> = members
         .iter()
@@ -144,7 +157,8 @@ fn members(members: &[MemberReport], refused: bool) -> String {
         let _ = writeln!(text, "  drives: {}", names.join(", "));
     }
     for member in members.iter().filter(|member| member.state == "failed") {
-        let _ = writeln!(text, "  failed: the drive with serial {}", member.serial);
+        let failed = paper.state("failed");
+        let _ = writeln!(text, "  {failed}: the drive with serial {}", member.serial);
     }
     text
 }

@@ -1,8 +1,9 @@
 //! The table's text. A bar's full width is what eight members of RAID 0 can do, so that within a column
 //! lengths compare.
 
-use super::super::screen::{Screen, Tone, bar};
+use super::super::screen::{Screen, bar};
 use super::{CHUNK_BYTES, Kind, MEMBER_READS_PER_S, MEMBER_WRITES_PER_S, Point, SHARE_MIN};
+use crate::terminal::Tone;
 
 const BAR_WIDTH: usize = 12;
 

@@ -1,0 +1,137 @@
+//! What text is written on: whether it has colours, and how many columns.
+//!
+//! This is the one place that decides about colours. `--color` has the first word; without it they are for terminals
+//! only, and `NO_COLOR` (with any value but an empty one) and `TERM=dumb` are respected. Colours repeat what words
+//! say, and never say it alone. What has no colours has no code at all: text for programs is [`Paper::PLAIN`].
+
+pub mod fold;
+pub mod table;
+mod tone;
+
+pub use tone::Tone;
+
+use clap::ColorChoice;
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+/// `--color`.
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Sets what `--color` says, once, before anything is printed.
+pub fn choose(choice: ColorChoice) {
+    let _ = CHOICE.set(choice);
+}
+
+/// Whether there are colours on standard output or error, which is a terminal or not.
+#[must_use]
+pub fn has_colours(is_terminal: bool) -> bool {
+    let no_colour = std::env::var_os("NO_COLOR");
+    let choice = CHOICE.get().copied().unwrap_or_default();
+    decide(choice, can_move(is_terminal), no_colour.as_deref())
+}
+
+fn decide(choice: ColorChoice, is_able: bool, no_colour: Option<&OsStr>) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => is_able && no_colour.is_none_or(OsStr::is_empty),
+    }
+}
+
+/// Whether lines can be drawn over: on a terminal that understands codes.
+#[must_use]
+pub fn can_move(is_terminal: bool) -> bool {
+    is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// See the module's prose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Paper {
+    /// Whether text has colours.
+    pub colours: bool,
+    /// Columns of the terminal; without one lines are as long as they are.
+    pub columns: Option<usize>,
+}
+
+impl Paper {
+    /// For programs, files and comparisons.
+    pub const PLAIN: Paper = Paper {
+        colours: false,
+        columns: None,
+    };
+
+    /// Standard output.
+    #[must_use]
+    pub fn output() -> Paper {
+        let is_terminal = std::io::stdout().is_terminal();
+        let size = console::Term::stdout().size_checked();
+        Paper {
+            colours: has_colours(is_terminal),
+            columns: size
+                .filter(|_| is_terminal)
+                .map(|(_, columns)| usize::from(columns)),
+        }
+    }
+
+    /// `text` in a tone.
+    #[must_use]
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        match self.colours {
+            true => tone.paint(text),
+            false => text.to_owned(),
+        }
+    }
+
+    /// A state in its colour. Its words are painted one by one, so that folding between them leaves each whole.
+    #[must_use]
+    pub fn state(self, state: &str) -> String {
+        let tone = Tone::of_state(state);
+        let words = state.split(' ').map(|word| self.paint(tone, word));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// `text` folded to the columns; what follows its first line is `indent` columns in.
+    #[must_use]
+    pub fn fold(self, text: &str, indent: usize) -> String {
+        match self.columns {
+            Some(columns) => fold::fold(text, columns, indent),
+            None => text.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+        use ColorChoice::{Always, Auto, Never};
+        let set = |value: &'static str| Some(OsStr::new(value));
+        for (choice, is_able, no_colour, wanted) in [
+            (Auto, true, None, true),
+            (Auto, true, set(""), true),
+            (Auto, true, set("1"), false),
+            (Auto, false, None, false),
+            (Always, false, set("1"), true),
+            (Never, true, None, false),
+        ] {
+            let decided = decide(choice, is_able, no_colour);
+            assert_eq!(decided, wanted, "{choice} {is_able} {no_colour:?}");
+        }
+    }
+
+    #[test]
+    fn colours_add_nothing_but_codes() {
+        let paper = Paper {
+            colours: true,
+            columns: None,
+        };
+        let painted = paper.state("not protected");
+        assert_eq!(painted.matches("\x1b[33m").count(), 2, "{painted:?}");
+        assert_eq!(console::strip_ansi_codes(&painted), "not protected");
+        assert_eq!(Paper::PLAIN.state("failed"), "failed");
+        assert_eq!(paper.state("-"), "-");
+    }
+}
