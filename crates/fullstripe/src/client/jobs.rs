@@ -1,18 +1,18 @@
 //! `rebuild`, and waiting for the end of long work.
 //!
-//! While they wait they draw a progress bar on standard error, if that is a terminal; what they
-//! print in the end goes to standard output.
+//! While they wait they show on standard error how far it is ([`Bar`]); what they print in the end goes to standard
+//! output.
 
 use super::connection::{Client, encode};
 use super::panel::pace;
 use super::{Reach, volume};
 use crate::api::schema::{Done, Events, NumberedEvent};
+use crate::commands::bar::Bar;
 use crate::commands::words::print_json;
 use crate::serve::status::{JobStatus, Status, VolumeStatus};
 use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -38,30 +38,34 @@ pub struct RebuildArgs {
     reach: Reach,
 }
 
-/// A bar on a terminal, nothing elsewhere.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn new() -> Bar {
-        let bar = ProgressBar::new(1);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3} %, {msg}")
-        {
-            bar.set_style(style.progress_chars("##-"));
-        }
-        Bar(bar)
-    }
-
-    fn show(&self, volume: &str, job: &JobStatus) {
-        self.0.set_prefix(format!("{volume}: {}", job.kind));
-        self.0.set_length(job.total_bytes);
-        self.0.set_position(job.done_bytes);
-        self.0.set_message(pace(job));
-    }
+/// Shows the job of a volume that is waited for.
+struct Shown<'a> {
+    volume: &'a str,
+    bar: Bar,
+    /// Its kind and whether it is paused, as shown last.
+    last: Option<(String, bool)>,
 }
 
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+impl Shown<'_> {
+    fn new(volume: &str) -> Shown<'_> {
+        Shown {
+            volume,
+            bar: Bar::of_others(),
+            last: None,
+        }
+    }
+
+    fn show(&mut self, job: &JobStatus) {
+        self.bar.set_steps(job.total_bytes);
+        self.bar.at(job.done_bytes);
+        let course = Some((job.kind.clone(), job.paused));
+        if self.last == course {
+            self.bar.say(pace(job));
+        } else {
+            let what = format!("{} of {}", job.kind, self.volume);
+            self.bar.turn_to(what, pace(job));
+            self.last = course;
+        }
     }
 }
 
@@ -132,13 +136,13 @@ fn is_working(status: &Status, volume: &VolumeStatus) -> bool {
 /// Waits until the volume is whole or nothing is under way for it; what `is_ordered` may take a moment
 /// to begin.
 fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Status> {
-    let bar = Bar::new();
+    let mut shown = Shown::new(name);
     let mut looks_without_work = if is_ordered { LOOKS_IN_VAIN_MAX } else { 0 };
     loop {
         let status: Status = client.get("/v1/status")?;
         let now = volume(&status, Some(name))?;
         if let Some(job) = now.job.as_ref().filter(|_| is_restoring(now)) {
-            bar.show(name, job);
+            shown.show(job);
         }
         let done = is_whole(now) && !is_restoring(now);
         let works = is_working(&status, now);
@@ -159,7 +163,7 @@ pub(super) fn wait_for_end(
     name: &str,
     since: u64,
 ) -> Result<Option<NumberedEvent>> {
-    let bar = Bar::new();
+    let mut shown = Shown::new(name);
     let mut looks_without_event = 0;
     loop {
         let status: Status = client.get("/v1/status")?;
@@ -172,7 +176,7 @@ pub(super) fn wait_for_end(
             return Ok(Some(end));
         }
         match &volume(&status, Some(name))?.job {
-            Some(job) => bar.show(name, job),
+            Some(job) => shown.show(job),
             None => looks_without_event += 1,
         }
         if looks_without_event > LOOKS_IN_VAIN_MAX {

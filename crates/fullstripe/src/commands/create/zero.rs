@@ -6,11 +6,11 @@
 //! otherwise instead of writing them one by one. Where zeroing is refused the volume is created
 //! uninitialised and synchronised when it is served.
 
+use super::super::bar::Bar;
 use super::super::words::SECTOR_BYTES;
 use crate::container::probe::Probed;
 use anyhow::{Context, Result, bail};
 use drives::drive::Drive;
-use indicatif::ProgressBar;
 use metadata::imsm::Volume;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -37,13 +37,8 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
     let extent = volume.map.extent(volume.size_sectors);
     let start_bytes = extent.start * SECTOR_BYTES;
     let length_bytes = extent.sectors() * SECTOR_BYTES;
-    let bar = ProgressBar::new(length_bytes * drives.len() as u64);
-    bar.set_style(
-        indicatif::ProgressStyle::with_template(
-            "zeroing {bar:30} {percent:>3} % {bytes_per_sec} {eta}",
-        )
-        .context("progress bar")?,
-    );
+    // Without a rate: a command that zeroes writes nothing, and bytes per second would be those of no drive.
+    let bar = Bar::new("zeroing", length_bytes * drives.len() as u64);
     let zeroed: Vec<Result<bool>> = std::thread::scope(|scope| {
         let workers: Vec<_> = drives
             .iter()
@@ -56,7 +51,7 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
         };
         workers.into_iter().map(join).collect()
     });
-    bar.finish_and_clear();
+    drop(bar);
     for (probed, zeroed) in drives.iter().zip(zeroed) {
         if !zeroed? {
             return Ok(Some(format!(
@@ -69,7 +64,7 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
 }
 
 /// Zeroes a range durably; false if the drive offers no certain way.
-fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &ProgressBar) -> Result<bool> {
+fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result<bool> {
     let Some(fd) = drive.fd() else {
         return Ok(false);
     };
@@ -86,7 +81,7 @@ fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &ProgressBar) -
         match rustix::fs::fallocate(fd, flags, at, step) {
             Ok(()) => {
                 at += step;
-                bar.inc(step);
+                bar.advance(step);
             }
             Err(Errno::INTR) => {}
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => way += 1,
