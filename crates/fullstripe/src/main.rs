@@ -3,7 +3,7 @@
 // They panic where nobody reads any more; `commands::words` prints.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-use clap::{ArgMatches, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, ColorChoice, FromArgMatches, Parser, Subcommand};
 use commands::exit_codes;
 use drives::counting::CountingAllocator;
 use std::ffi::OsString;
@@ -17,6 +17,7 @@ mod commands;
 mod container;
 mod demo;
 mod doctor;
+mod help;
 mod manual;
 mod serve;
 mod terminal;
@@ -37,7 +38,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Colours: on terminals only, and not with NO_COLOR in the environment (auto), always or never
+    /// Colours: auto (on terminals, without NO_COLOR), always or never
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true, hide_default_value = true)]
     color: ColorChoice,
 }
@@ -78,11 +79,9 @@ enum Command {
     Claims(commands::claims::ClaimsArgs),
     /// Show on files that drives can die and processes crash, and that speed scales
     Demo(demo::DemoArgs),
-    /// Print the completions for a shell
-    #[command(hide = true)]
+    /// Print what makes a shell complete commands, options and drives
     Completions(manual::CompletionsArgs),
     /// Write a manual page for each command
-    #[command(hide = true)]
     Man(manual::ManArgs),
 }
 
@@ -102,10 +101,11 @@ fn outlive_file_size_limit() {
 }
 
 fn main() -> ExitCode {
-    manual::offer_completions(Cli::command);
+    manual::offer_completions(help::command);
     outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let parsed = Cli::command().try_get_matches_from(&arguments);
+    let command = help::command().color(color_of(&arguments));
+    let parsed = command.try_get_matches_from(&arguments);
     let parsed = parsed.and_then(|matches| {
         let json = wants_json(&matches);
         Ok((Cli::from_arg_matches(&matches)?, json))
@@ -117,6 +117,19 @@ fn main() -> ExitCode {
         }
         Err(error) => exit_codes::report_usage(&error, &arguments),
     }
+}
+
+/// What `--color` says of help and of lines that are not understood: nothing has been parsed then.
+fn color_of(arguments: &[OsString]) -> ColorChoice {
+    let words = || arguments.iter().take_while(|word| *word != "--");
+    let after = words().zip(words().skip(1));
+    let beside = after.filter(|(option, _)| *option == "--color");
+    let beside = beside.filter_map(|(_, choice)| choice.to_str());
+    let joined = words().filter_map(|word| word.to_str()?.strip_prefix("--color="));
+    let choice = joined.chain(beside).next();
+    choice
+        .and_then(|choice| choice.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Whether the command, or one below it, has an option `--json` and it was given.
@@ -146,7 +159,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, help::command()),
     }
 }
 
@@ -172,6 +185,23 @@ mod tests {
             if let Err(error) = Cli::try_parse_from(line.split(' ')) {
                 panic!("{line}: {error}");
             }
+        }
+    }
+
+    #[test]
+    fn help_has_colours_as_the_line_says() {
+        let color = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            color_of(&words)
+        };
+        assert_eq!(color("fullstripe --color never --help"), ColorChoice::Never);
+        assert_eq!(color("fullstripe x --color=always"), ColorChoice::Always);
+        for line in [
+            "fullstripe",
+            "fullstripe --color",
+            "fullstripe -- --color never",
+        ] {
+            assert_eq!(color(line), ColorChoice::Auto, "{line}");
         }
     }
 

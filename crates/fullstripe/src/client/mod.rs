@@ -48,7 +48,7 @@ pub enum ClientCommand {
     AddSpare(orders::AddSpareArgs),
     /// Copy a drive to another one while it stays in service
     Replace(drives::ReplaceArgs),
-    /// Bring a volume's redundancy back: take a spare, resume what is paused; show it or wait for it
+    /// Bring redundancy back: take a spare, resume what is paused; or wait for it
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
     Scrub(scrub::ScrubArgs),

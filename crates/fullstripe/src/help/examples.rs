@@ -1,0 +1,347 @@
+//! Command lines to begin with, and what each does.
+
+/// The examples of each command: a line as typed, and what it is for.
+const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
+    (
+        "create",
+        &[
+            (
+                "fullstripe create vol0 --level 5 /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1",
+                "a RAID 5 of three drives, as large as possible",
+            ),
+            (
+                "fullstripe create vol0 --level 10 --size 100g --chunk 64k d0.img d1.img d2.img d3.img",
+                "100 GiB on files",
+            ),
+        ],
+    ),
+    (
+        "serve",
+        &[
+            (
+                "fullstripe serve /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 --nbd unix:/run/vol0.sock",
+                "clients connect to this socket",
+            ),
+            (
+                "fullstripe serve d0.img d1.img --degraded",
+                "although a drive is missing",
+            ),
+            (
+                "fullstripe serve --scratch 5 ram:1g ram:1g ram:1g",
+                "a new array in memory, to try things out",
+            ),
+        ],
+    ),
+    (
+        "stop",
+        &[("fullstripe stop --wait", "return when the drives are free")],
+    ),
+    (
+        "assemble",
+        &[(
+            "fullstripe assemble /dev/nvme0n1 /dev/nvme1n1",
+            "what `serve` would say of two of three drives",
+        )],
+    ),
+    (
+        "destroy",
+        &[
+            ("fullstripe destroy vol0 d0.img d1.img", "say what would go"),
+            ("fullstripe destroy vol0 d0.img d1.img --yes", "do it"),
+        ],
+    ),
+    (
+        "write-hole",
+        &[(
+            "fullstripe write-hole vol0 log d0.img d1.img d2.img",
+            "no resync after a crash from now on",
+        )],
+    ),
+    (
+        "metadata",
+        &[
+            (
+                "fullstripe metadata save -o before.json d0.img d1.img",
+                "a copy before something is tried",
+            ),
+            (
+                "fullstripe metadata restore before.json d0.img d1.img --yes",
+                "as it was before",
+            ),
+        ],
+    ),
+    (
+        "metadata save",
+        &[(
+            "fullstripe metadata save -o before.json /dev/nvme0n1 /dev/nvme1n1",
+            "a copy before something is tried",
+        )],
+    ),
+    (
+        "metadata restore",
+        &[
+            (
+                "fullstripe metadata restore before.json /dev/nvme0n1 /dev/nvme1n1",
+                "say what would be overwritten",
+            ),
+            (
+                "fullstripe metadata restore before.json /dev/nvme0n1 /dev/nvme1n1 --yes",
+                "do it",
+            ),
+        ],
+    ),
+    (
+        "fail",
+        &[
+            ("fullstripe fail vol0:2", "the drive in slot 2 of vol0"),
+            ("fullstripe fail /dev/nvme2n1", "by its path"),
+        ],
+    ),
+    (
+        "remove",
+        &[(
+            "fullstripe remove /dev/nvme2n1",
+            "it can be pulled out then",
+        )],
+    ),
+    (
+        "add-spare",
+        &[(
+            "fullstripe add-spare /dev/nvme4n1",
+            "kept for the next failure, or filled at once",
+        )],
+    ),
+    (
+        "replace",
+        &[(
+            "fullstripe replace vol0:1 --with /dev/nvme5n1",
+            "redundancy stays while it is copied",
+        )],
+    ),
+    (
+        "rebuild",
+        &[
+            ("fullstripe rebuild vol0", "begin, or say how far it is"),
+            (
+                "fullstripe rebuild vol0 --wait",
+                "with a bar, until vol0 is whole",
+            ),
+        ],
+    ),
+    (
+        "scrub",
+        &[
+            (
+                "fullstripe scrub vol0 --wait",
+                "compare, and fail if anything differs",
+            ),
+            (
+                "fullstripe scrub vol0 --repair",
+                "correct redundancy from data",
+            ),
+            (
+                "fullstripe scrub vol0 --every 7d",
+                "a week after the end of each",
+            ),
+            ("fullstripe scrub vol0 --report", "what the last one found"),
+        ],
+    ),
+    (
+        "pause",
+        &[(
+            "fullstripe pause vol0",
+            "it stays where it is, also after a restart",
+        )],
+    ),
+    ("resume", &[("fullstripe resume vol0", "go on from there")]),
+    (
+        "cancel",
+        &[("fullstripe cancel vol0", "give up its scrub or replacement")],
+    ),
+    (
+        "rate",
+        &[
+            ("fullstripe rate 200m", "200 MiB of each drive per second"),
+            ("fullstripe rate unlimited", "as fast as clients leave room"),
+        ],
+    ),
+    (
+        "status",
+        &[
+            ("fullstripe status", "how it is, and what to do"),
+            ("fullstripe status --watch", "again and again, until Ctrl-C"),
+            (
+                "fullstripe status --check",
+                "for scripts: one line and an exit code",
+            ),
+        ],
+    ),
+    (
+        "list",
+        &[
+            ("fullstripe list", "of every drive; needs root"),
+            ("fullstripe list d0.img d1.img", "of these files"),
+        ],
+    ),
+    (
+        "events",
+        &[
+            ("fullstripe events", "what has happened"),
+            (
+                "fullstripe events --follow --json",
+                "for programs, as it happens",
+            ),
+        ],
+    ),
+    (
+        "examine",
+        &[(
+            "fullstripe examine /dev/nvme0n1",
+            "its record, field by field",
+        )],
+    ),
+    (
+        "explain",
+        &[
+            (
+                "fullstripe explain --write 4k@1m vol0 d0.img d1.img d2.img",
+                "a small write to vol0",
+            ),
+            (
+                "fullstripe explain --read 64k@0 --level 5 --members 4 --failed 2",
+                "without drives: a degraded read",
+            ),
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            ("fullstripe doctor", "the machine and all its drives"),
+            (
+                "fullstripe doctor /dev/nvme0n1 /dev/nvme1n1",
+                "whether these can be served",
+            ),
+        ],
+    ),
+    (
+        "plan",
+        &[
+            (
+                "fullstripe plan --drive p4510-2tb --platform s2600wft-8170 --count 4",
+                "four loads on RAID 0, 5 and 10",
+            ),
+            (
+                "fullstripe plan --drive p4510-2tb --platform epyc-9554p-24 --level 5 --sweep count=2..8",
+                "how it scales",
+            ),
+        ],
+    ),
+    (
+        "predict",
+        &[("fullstripe predict plan.toml", "the points of this file")],
+    ),
+    (
+        "demo",
+        &[(
+            "fullstripe demo --quick",
+            "half a minute, on files that go afterwards",
+        )],
+    ),
+    (
+        "sim",
+        &[(
+            "fullstripe sim faults --seeds 1..100",
+            "a hundred histories of faults",
+        )],
+    ),
+    (
+        "sim faults",
+        &[
+            (
+                "fullstripe sim faults --seeds 1..100",
+                "a hundred histories",
+            ),
+            ("fullstripe sim faults --seeds 42 --twice", "one, twice"),
+        ],
+    ),
+    (
+        "sim cuts",
+        &[(
+            "fullstripe sim cuts --level 5 --quick",
+            "some of the states, in seconds",
+        )],
+    ),
+    (
+        "claims",
+        &[("fullstripe claims --only V", "what counts as evidence")],
+    ),
+    (
+        "bench",
+        &[(
+            "fullstripe bench --level 5 --member ram:256m --count 4 --rw randwrite --qd 64",
+            "on memory",
+        )],
+    ),
+];
+
+/// Those of the command with this path below `fullstripe`, as the end of its help.
+pub(super) fn text(path: &str) -> Option<String> {
+    let (_, examples) = EXAMPLES.iter().find(|(of, _)| *of == path)?;
+    let longest = examples.iter().map(|(line, _)| line.len()).max()?;
+    let lines = examples.iter().map(|(line, what)| {
+        // Two lines where one would be too wide.
+        if longest + what.len() > BESIDE_MAX {
+            return format!("  # {what}\n  {line}");
+        }
+        format!("  {line:longest$}   # {what}")
+    });
+    let lines: Vec<String> = lines.collect();
+    Some(format!("Examples:\n{}", lines.join("\n")))
+}
+
+/// Characters of a line and what it does, up to which both are on one line.
+const BESIDE_MAX: usize = 72;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, Parser};
+
+    /// The paths of all commands that do something, and those of which examples are told as well.
+    fn paths(prefix: &str, command: &Command) -> Vec<String> {
+        let below = command.get_subcommands().flat_map(|one| {
+            let path = format!("{prefix}{}", one.get_name());
+            let mut all = paths(&format!("{path} "), one);
+            if !one.is_subcommand_required_set() {
+                all.push(path);
+            }
+            all
+        });
+        below.collect()
+    }
+
+    #[test]
+    fn every_example_is_understood_and_is_one_of_its_command() {
+        for (path, examples) in EXAMPLES {
+            for (line, what) in examples {
+                let begin = format!("fullstripe {path}");
+                assert!(line.starts_with(&begin), "{line} is none of {path}");
+                assert!(!what.is_empty() && line.len() < 96, "{line}");
+                if let Err(error) = crate::Cli::try_parse_from(line.split(' ')) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        // Their help says all: they have no options, or one argument.
+        let plain = ["completions", "man", "sim digest"];
+        let all = paths("", &super::super::command());
+        assert!(all.len() > 30, "{all:?}");
+        for path in all.iter().filter(|path| !plain.contains(&path.as_str())) {
+            assert!(text(path).is_some(), "{path} has none");
+        }
+    }
+}

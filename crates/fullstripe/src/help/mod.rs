@@ -1,0 +1,232 @@
+//! What `--help` says beyond the options: commands in groups, and examples with each command.
+//!
+//! Both are added to what clap makes of the command line's definition, so that manual pages and completions, which are
+//! made of the same, have them too.
+
+mod examples;
+
+use crate::terminal::Paper;
+use clap::{Command, CommandFactory};
+use std::fmt::Write as _;
+
+/// The groups of commands, in the order in which somebody meets them.
+const GROUPS: [(&str, &[&str]); 8] = [
+    (
+        "Arrays",
+        &[
+            "create",
+            "serve",
+            "stop",
+            "assemble",
+            "destroy",
+            "write-hole",
+            "metadata",
+        ],
+    ),
+    ("Drives", &["fail", "remove", "add-spare", "replace"]),
+    (
+        "Background work",
+        &["rebuild", "scrub", "pause", "resume", "cancel", "rate"],
+    ),
+    (
+        "Look",
+        &["status", "list", "events", "examine", "explain", "doctor"],
+    ),
+    ("Plan", &["plan", "predict"]),
+    ("Prove", &["demo", "sim", "claims"]),
+    ("Develop", &["bench"]),
+    ("This program", &["completions", "man", "help"]),
+];
+
+/// Blanks before a command, and behind the longest name.
+const GAP: usize = 2;
+
+/// The whole command line, with groups and examples.
+#[must_use]
+pub fn command() -> Command {
+    arranged(Paper::output())
+}
+
+fn arranged(paper: Paper) -> Command {
+    let command = with_examples(crate::Cli::command(), "");
+    let groups = groups(&command, paper);
+    let header = command.get_styles().get_header();
+    let options = format!("{header}Options:{header:#}");
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}{options}\n{{options}}{{after-help}}"
+    ))
+}
+
+/// The groups as text, which clap does not fold.
+fn groups(command: &Command, paper: Paper) -> String {
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let names = GROUPS.iter().flat_map(|(_, names)| names.iter());
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (group, names) in GROUPS {
+        let _ = writeln!(text, "{header}{group}:{header:#}");
+        for name in names {
+            let about = about(command, name);
+            let line = format!("{literal}{name:<width$}{literal:#}");
+            let line = format!("{:GAP$}{line}{:GAP$}{about}", "", "");
+            let _ = writeln!(text, "{}", paper.fold(&line, width + 2 * GAP));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What a command says of itself in one line; clap adds `help` later.
+fn about(command: &Command, name: &str) -> String {
+    if name == "help" {
+        return "Print this, or the help of a command".to_owned();
+    }
+    let command = command.find_subcommand(name);
+    let about = command.and_then(Command::get_about);
+    about.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Examples at the end of the help of each command below `command`, whose place is `path`.
+fn with_examples(command: Command, path: &str) -> Command {
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    names.into_iter().fold(command, |command, name| {
+        let path = format!("{path}{name}");
+        command.mut_subcommand(name, |one| {
+            let one = with_examples(one, &format!("{path} "));
+            let before = one.get_after_help().map(|text| format!("{text}\n\n"));
+            match examples::text(&path) {
+                Some(text) => one.after_help(before.unwrap_or_default() + &text),
+                None => one,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let command = command();
+        let visible = command
+            .get_subcommands()
+            .filter(|one| !one.is_hide_set())
+            .map(Command::get_name);
+        let known: BTreeSet<&str> = visible.chain(["help"]).collect();
+        let listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), known);
+        assert_eq!(listed.len(), known.len(), "one is listed twice");
+    }
+
+    #[test]
+    fn the_help_lists_commands_in_groups() {
+        let at = |columns| {
+            let paper = Paper {
+                colours: false,
+                columns,
+            };
+            arranged(paper).render_help().to_string()
+        };
+        // clap folds what follows by itself.
+        let narrow = at(Some(80));
+        let (groups, _) = narrow.split_once("Options:").unwrap();
+        let is_narrow = |line: &str| line.chars().count() <= 80;
+        assert!(groups.lines().all(is_narrow), "{groups}");
+        let text = at(None);
+        insta::assert_snapshot!(text, @r"
+        RAID on the CPU for NVMe drives, in userspace, with no licence key
+
+        Usage: fullstripe [OPTIONS] <COMMAND>
+
+        Arrays:
+          create       Make a volume on drives
+          serve        Serve an array until SIGTERM, SIGINT or `fullstripe stop`
+          stop         End the serving process: flush, mark everything clean, let go of the drives
+          assemble     Say what `serve` would do with these drives, without doing it
+          destroy      Delete a volume
+          write-hole   Switch the write-hole protection of a RAID 5 that nobody serves
+          metadata     Keep a copy of the metadata of drives, or bring it back
+
+        Drives:
+          fail         Stop using a drive, as if it had failed
+          remove       Let go of a failed drive or a spare
+          add-spare    Add a drive as a spare; a degraded volume takes it at once
+          replace      Copy a drive to another one while it stays in service
+
+        Background work:
+          rebuild      Bring redundancy back: take a spare, resume what is paused; or wait for it
+          scrub        Read everything and compare data with redundancy
+          pause        Halt the background work of a volume
+          resume       Let the background work of a volume go on
+          cancel       Give up the scrub or replacement of a volume
+          rate         Limit background work
+
+        Look:
+          status       Show the running array: volumes, drives, background work
+          list         Show the arrays on this machine's drives
+          events       Show what has happened to the running array
+          examine      Show what the metadata of drives says
+          explain      Show the plan of one request: what is read and written, in which order, and why
+          doctor       Look at this machine: what it offers for arrays, and what to change
+
+        Plan:
+          plan         Plan an array: what so many drives will do on a platform, and what limits them
+          predict      Predict what drives or arrays will do, in virtual time
+
+        Prove:
+          demo         Show on files that drives can die and processes crash, and that speed scales
+          sim          Try the engine in virtual time over drives that fail in every way
+          claims       Score predictions against what others have published
+
+        Develop:
+          bench        Measure the engine in this process, on fresh members
+
+        This program:
+          completions  Print what makes a shell complete commands, options and drives
+          man          Write a manual page for each command
+          help         Print this, or the help of a command
+
+        Options:
+              --color <WHEN>  Colours: auto (on terminals, without NO_COLOR), always or never
+          -h, --help          Print help
+          -V, --version       Print version
+
+        Exit codes:
+          0  done
+          1  failed; the message says what and where
+          2  the command line was not understood
+          3  assemble: it can be started, but not writable and with its full redundancy;
+             status --check: a volume lacks redundancy
+          4  refused, because data could be lost or wrong; nothing was changed
+          5  status --check: a volume has failed, is not started or refuses writes
+        ");
+    }
+
+    #[test]
+    fn the_help_of_a_command_ends_with_examples() {
+        let mut command = command();
+        let fail = command.find_subcommand_mut("fail").unwrap();
+        let text = fail.render_help().to_string();
+        let (_, examples) = text.split_once("Examples:\n").unwrap();
+        insta::assert_snapshot!(examples, @r"
+        fullstripe fail vol0:2         # the drive in slot 2 of vol0
+        fullstripe fail /dev/nvme2n1   # by its path
+        ");
+        let doctor = command.find_subcommand_mut("doctor").unwrap();
+        let text = doctor.render_help().to_string();
+        assert!(
+            text.contains("Exit codes:") && text.contains("Examples:"),
+            "{text}"
+        );
+    }
+}
