@@ -7,6 +7,7 @@
 //! have no name any more, because the same drive may have come back under a new number.
 
 use crate::serve::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
+use std::path::Path;
 
 /// Why a name stands for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +118,28 @@ pub fn slots_of<'a>(
         let (at, slot) = slots.find(|(_, slot)| slot.member == Some(id))?;
         Some((volume, at, slot))
     })
+}
+
+/// The specification of a drive that joins, with the path that it is called by from then on.
+///
+/// The rule for paths: a drive is called by the path that the user gave, everywhere and unchanged. Commands that look
+/// open it by that path, and so does `serve`. A client may work in another folder than `serve`, so it sends the whole path of
+/// a drive that joins. In an array whose drives were given from `folder`, where `serve` works, such a path is given
+/// from there too if it lies below; so all drives of an array are called one way.
+#[must_use]
+pub fn as_called_here(spec: &str, status: &Status, folder: &Path) -> String {
+    let is_given_from_here = |member: &MemberStatus| {
+        Path::new(&member.name).is_relative() && folder.join(&member.name).exists()
+    };
+    let (path, options) = spec.split_at(spec.find(',').unwrap_or(spec.len()));
+    let below = Path::new(path).strip_prefix(folder).ok();
+    match below
+        .and_then(Path::to_str)
+        .filter(|below| !below.is_empty())
+    {
+        Some(below) if present(status).any(is_given_from_here) => format!("{below}{options}"),
+        _ => spec.to_owned(),
+    }
 }
 
 /// Where a drive is, as `VOLUME:SLOT`, in every volume.

@@ -89,7 +89,9 @@ impl Spares {
     /// # Errors
     /// 400 when the specification means no drive, 409 when the drive cannot or should not be used.
     pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
-        let spec = parse_spec(&request.drive)
+        let status = published(shared);
+        let folder = std::env::current_dir().unwrap_or_default();
+        let spec = parse_spec(&names::as_called_here(&request.drive, &status, &folder))
             .map_err(|error| ApiError::bad_input(format!("{error:#}")))?;
         if self.read_only {
             return Err(ApiError::conflict(format!(
@@ -104,7 +106,7 @@ impl Spares {
                  and serve the array again before adding another"
             )));
         }
-        refuse_own(&published(shared), &spec)?;
+        refuse_own(&status, &spec)?;
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
         // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.

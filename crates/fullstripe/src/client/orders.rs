@@ -115,7 +115,7 @@ pub fn add_spare(args: &AddSpareArgs) -> Result<ExitCode> {
     )
 }
 
-/// The specification as the serving process needs it, which works in another folder.
+/// The specification as the serving process needs it, which may work in another folder.
 ///
 /// # Errors
 /// It is misspelt.

@@ -89,3 +89,22 @@ fn what_may_mean_two_drives_is_asked_back() {
         Err(NameError::Ambiguous(_))
     ));
 }
+
+#[test]
+fn a_drive_that_joins_is_called_like_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("d0.img"), "").unwrap();
+    let joins = |drive: &str, named: &str| {
+        let status = status(&[(named, "S0", "active")]);
+        as_called_here(drive, &status, here)
+    };
+    let whole = here.join("d4.img,serial=A").display().to_string();
+    assert_eq!(joins(&whole, "d0.img"), "d4.img,serial=A");
+    // Who gave whole paths reads whole paths.
+    let named = here.join("d0.img").display().to_string();
+    assert_eq!(joins(&whole, &named), whole);
+    for other in ["/dev/nvme4n1", "ram:64m,serial=B"] {
+        assert_eq!(joins(other, "d0.img"), other);
+    }
+}
