@@ -43,7 +43,7 @@ impl<M: Member> Members for Drives<'_, M> {
             .any(|bad| bad.start < end && sector < bad.end)
         {
             bail!(
-                "{} has recorded bad blocks from sector {sector} to {end}",
+                "{} has recorded bad blocks from LBA {sector} to {end}",
                 drive.name()
             );
         }

@@ -127,12 +127,7 @@ fn a_scheduled_scrub_comes_again_and_again_in_later_processes_too() {
     let bed = spoiled(5, 3, &[5]);
     let server = bed.serve(bed.drives()).start();
     server.order(&["scrub", "data", "--every", "1s"]).ok();
-    server.wait_events(
-        "job-ended",
-        "check finished, 1 stripes did not match",
-        2,
-        30,
-    );
+    server.wait_events("job-ended", "check finished, 1 stripe did not match", 2, 30);
     server.kill();
     bed.wait_released();
 
@@ -141,7 +136,7 @@ fn a_scheduled_scrub_comes_again_and_again_in_later_processes_too() {
     server
         .order(&["scrub", "data", "--every", "2s", "--repair"])
         .ok();
-    server.wait_event("job-ended", "repair finished, 1 stripes did not match", 30);
+    server.wait_event("job-ended", "repair finished, 1 stripe did not match", 30);
     server.wait_event("job-ended", "repair finished", 30);
     // Nothing is compared while something is missing.
     server.order(&["fail", "d2"]).ok();

@@ -3,6 +3,7 @@
 
 use super::names::NameError;
 use super::schema::ErrorBody;
+use crate::commands::words::without_error_number;
 use crate::serve::events::NotDone;
 use axum::Json;
 use axum::http::StatusCode;
@@ -97,7 +98,7 @@ impl From<NameError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody {
-            error: self.sentence,
+            error: without_error_number(&self.sentence),
             protects_data: self.protects_data,
         };
         (self.code, Json(body)).into_response()

@@ -14,6 +14,7 @@
 //! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each;
 //! [`letting_go`] releases drives that have left the array.
 
+mod busy;
 mod connections;
 mod errors;
 pub mod event_log;

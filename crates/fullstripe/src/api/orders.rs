@@ -3,12 +3,14 @@
 //! Each handler finds out what is meant, on the status as published, gives the order to the
 //! controller, which alone decides, and answers with one sentence.
 
+use super::busy::why_busy;
 use super::errors::ApiError;
 use super::names;
 use super::schema::{
     Done, ErrorBody, FailRequest, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest,
 };
 use super::state::{App, blocking};
+use crate::commands::words::size;
 use crate::serve::events::NotDone;
 use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 use axum::Json;
@@ -88,8 +90,8 @@ fn needed_by(status: &Status, member: &MemberStatus) -> String {
         false => needing.join(" and "),
     };
     format!(
-        "{} is not failed: {needing} cannot do without it",
-        member.name
+        "{} is {} and stays so: {needing} cannot do without it; `fullstripe status` says what to do first",
+        member.name, member.state
     )
 }
 
@@ -361,9 +363,13 @@ async fn on_volume(
 ) -> Answer {
     blocking(app, move |app| {
         let status = app.status()?;
-        let (number, _) = names::volume(&status, &name)?;
+        let (number, volume) = names::volume(&status, &name)?;
         app.command(order(VolumeId(number)))
             .map_err(|refused| match refused {
+                NotDone::Refused(Refused::Busy) if matches!(doing, "checked" | "repaired") => {
+                    let why = why_busy(&status, volume).unwrap_or_else(|| refused.to_string());
+                    ApiError::conflict(format!("volume {name} is not {doing}: {why}"))
+                }
                 NotDone::Refused(Refused::NoSuch) => {
                     ApiError::conflict(format!("volume {name} has no background work"))
                 }
@@ -388,7 +394,10 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
         Ok(done(match bytes_per_s {
             0 => "background work is unlimited".to_owned(),
             limit => {
-                format!("background work is limited to {limit} bytes of each drive per second")
+                format!(
+                    "background work is limited to {}/s on each drive",
+                    size(limit)
+                )
             }
         }))
     })

@@ -4,6 +4,7 @@ use super::errors::ApiError;
 use super::names;
 use super::schema::{Done, ErrorBody, ScheduleRequest};
 use super::state::{App, blocking};
+use crate::commands::words::duration;
 use crate::serve::scrub::explain::Explanation;
 use crate::serve::scrub::kept::Schedule;
 use crate::serve::scrub::now_s;
@@ -96,7 +97,7 @@ pub async fn schedule(
         let text = match every_s {
             Some(every_s) => {
                 let doing = if repair { "repaired" } else { "checked" };
-                format!("volume {name} is {doing} {every_s} s after the end of each scrub")
+                format!("volume {name} is {doing} {} after the end of each scrub", duration(every_s))
             }
             None => format!("volume {name} is not scrubbed unasked any more"),
         };

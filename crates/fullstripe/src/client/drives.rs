@@ -61,15 +61,12 @@ pub struct ReplaceArgs {
 /// The drive of the array that `name` means.
 fn find<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus> {
     let found = names::drive(status, name).or_else(|error| {
-        // A path as it is typed here, of a drive that the array knows by its whole path.
+        // One path may be typed here and known to the array as a whole one, or the other way round.
         let path = std::path::absolute(name).ok();
-        let path = path.as_deref().and_then(std::path::Path::to_str);
-        let whole = path.and_then(|path| {
-            status
-                .members
-                .iter()
-                .find(|one| one.name == path && one.state != "removed")
-        });
+        let is_same = |one: &&MemberStatus| {
+            one.state != "removed" && path.is_some() && std::path::absolute(&one.name).ok() == path
+        };
+        let whole = status.members.iter().find(is_same);
         match error {
             NameError::Unknown(_) => whole.ok_or(error),
             NameError::Ambiguous(_) => Err(error),
@@ -115,7 +112,7 @@ fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> 
     let is_asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if reach.json || !is_asked {
         return Err(refused(format!(
-            "{drive} is not failed: {lines}; --yes does it all the same"
+            "{drive} stays in use: {lines}; bring redundancy back first, or fail it all the same with --yes"
         )));
     }
     tell(reach, consequences);
@@ -125,7 +122,7 @@ fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> 
         .read_line(&mut answer)
         .context("the answer cannot be read")?;
     if answer.trim() != "yes" {
-        return Err(refused(format!("{drive} is not failed")));
+        return Err(refused(format!("{drive} stays in use, as it was")));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
 //! that who reads one never mistakes one for the other.
 
-use super::words::print_note;
+use super::words::{print_note, without_error_number};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
@@ -81,7 +81,7 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     } else {
         FAILED
     };
-    let message = format!("{error:#}");
+    let message = without_error_number(&format!("{error:#}"));
     print_note(&in_words(code, &message, json));
     ExitCode::from(code)
 }

@@ -2,7 +2,7 @@
 
 use super::describe::{self, text};
 use super::open::one_to_look;
-use super::words::{print_json, print_note, print_text};
+use super::words::{print_json, print_note, print_text, without_error_number};
 use crate::container::probe::Probed;
 use crate::terminal::Paper;
 use anyhow::{Context, Result};
@@ -52,7 +52,7 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
     for spec in &specs {
         match one_to_look(spec) {
             Ok(probed) => drives.push(probed),
-            Err(error) => unreadable.push(format!("{error:#}")),
+            Err(error) => unreadable.push(without_error_number(&format!("{error:#}"))),
         }
     }
     let failed = !everywhere && !unreadable.is_empty();

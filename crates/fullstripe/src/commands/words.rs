@@ -139,10 +139,25 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// `text` without the numbers that the standard library puts behind the system's sentences: of
+/// `Permission denied (os error 13)` people need the first half.
+#[must_use]
+pub fn without_error_number(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let digits = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match digits.strip_prefix(')') {
+            Some(rest) if digits.len() < part.len() => text + rest,
+            _ => text + " (os error " + part,
+        }
+    })
+}
+
 /// Says `text` on standard error, on a line of its own; that nobody listens is no failure.
 pub fn print_note(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", without_error_number(text));
 }
 
 /// Seconds since 1970 as a date and time in UTC, by the Gregorian calendar.
@@ -199,6 +214,19 @@ mod tests {
         assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_225_074), "2026-11-21 01:37:54 UTC");
+    }
+
+    #[test]
+    fn the_systems_sentences_have_no_numbers() {
+        let error = std::io::Error::from_raw_os_error(13);
+        let text = format!("cannot open a: {error}; nor b: {error}");
+        assert_eq!(
+            without_error_number(&text),
+            "cannot open a: Permission denied; nor b: Permission denied"
+        );
+        for other in ["", "a (os error x)", "a (os error 1", "a (os error )"] {
+            assert_eq!(without_error_number(other), other);
+        }
     }
 
     #[test]

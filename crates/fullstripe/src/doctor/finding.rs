@@ -1,6 +1,6 @@
 //! What a check has to say: one line, how grave it is, and what to do.
 
-use crate::commands::words::count;
+use crate::commands::words::{count, without_error_number};
 use crate::terminal::{Paper, Tone};
 use serde::Serialize;
 use std::fmt;
@@ -51,7 +51,7 @@ impl Finding {
         Finding {
             level,
             about: about.to_owned(),
-            what: what.into(),
+            what: without_error_number(&what.into()),
             advice: None,
         }
     }

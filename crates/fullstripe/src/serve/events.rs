@@ -2,6 +2,7 @@
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
+use crate::commands::words::{count_of, size, without_error_number};
 use crate::container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
@@ -112,8 +113,15 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             length_bytes,
         } => {
             let name = names.member(member);
-            let sector = offset_bytes / 512;
-            told.set("read-repaired", format!("{name}: {length_bytes} bytes at sector {sector} could not be read; reconstructed and written back"), true);
+            let lba = offset_bytes / 512;
+            told.set(
+                "read-repaired",
+                format!(
+                    "{name}: {} at LBA {lba} could not be read; reconstructed and written back",
+                    size(length_bytes.into())
+                ),
+                true,
+            );
             told.member = Some(name);
         }
         Event::Answered { .. } | Event::Inspectable { .. } | Event::InspectionEnded { .. } => {
@@ -170,14 +178,14 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             (
                 volume,
                 "spare-activated",
-                format!("slot {} is rebuilt onto {}", slot.0, names.member(member)),
+                format!("rebuild of slot {} onto {} has begun", slot.0, names.member(member)),
                 false,
             )
         }
         Event::JobStarted { volume, job } => (
             volume,
             "job-started",
-            format!("{} started", job_name(job)),
+            format!("{} has begun", job_name(job)),
             false,
         ),
         Event::JobEnded {
@@ -194,10 +202,10 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             };
             let mut text = format!("{} {how}", job_name(job));
             if mismatches > 0 {
-                text += &format!(", {mismatches} stripes did not match");
+                text += &format!(", {} did not match", count_of(mismatches, "stripe"));
             }
             if failures > 0 {
-                text += &format!(", {failures} stripes could not be done");
+                text += &format!(", {} could not be done", count_of(failures, "stripe"));
             }
             (
                 volume,
@@ -373,12 +381,8 @@ impl Told {
 
     fn set_range(&mut self, kind: &str, range: &BadRange, text: &str, names: &Names<'_>) {
         let name = names.member(range.member);
-        let (sector, bytes) = (range.offset_bytes / 512, range.length_bytes);
-        self.set(
-            kind,
-            format!("{name}: {bytes} bytes at sector {sector} {text}"),
-            false,
-        );
+        let (lba, length) = (range.offset_bytes / 512, size(range.length_bytes));
+        self.set(kind, format!("{name}: {length} at LBA {lba} {text}"), false);
         self.member = Some(name);
     }
 
@@ -402,7 +406,8 @@ pub(super) fn reason(class: ErrorClass, errno: i32) -> String {
         ErrorClass::Misuse => "it refuses valid commands",
         ErrorClass::NotSupported => "it lacks an operation",
     };
-    format!("{class} ({})", std::io::Error::from_raw_os_error(errno))
+    let error = std::io::Error::from_raw_os_error(errno).to_string();
+    format!("{class} ({})", without_error_number(&error))
 }
 
 /// Why an order was not carried out.

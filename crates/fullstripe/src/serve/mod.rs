@@ -26,7 +26,7 @@ use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares}
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
 use crate::commands::open::{for_change, for_reading, refuse_twins};
-use crate::commands::words::parse_level;
+use crate::commands::words::{parse_level, size};
 use crate::container::Container;
 use crate::container::assemble::assemble;
 use crate::container::probe::Probed;
@@ -448,11 +448,11 @@ fn in_words(status: &Status) -> String {
             continue;
         }
         text += &format!(
-            "serving {}: RAID {} of {} members, {} bytes, {}\n",
+            "serving {}: RAID {} of {} drives, {}, {}\n",
             volume.name,
             volume.level,
             volume.slots.len(),
-            volume.size_bytes,
+            size(volume.size_bytes),
             volume.state
         );
     }

@@ -49,13 +49,14 @@ fn the_last_copy_of_data_is_not_given_up() {
     let (code, sentence, protects) = refusal(served.post("/v1/members/M1/fail"));
     assert_eq!((code, protects), (409, true));
     assert!(
-        sentence.ends_with("is not failed: v (RAID 1, degraded) cannot do without it"),
+        sentence.contains(" is active and stays so: v (RAID 1, degraded) cannot do without it; "),
         "{sentence}"
     );
     let (code, sentence, _) = refusal(served.post("/v1/volumes/v/scrub"));
     assert_eq!(code, 409);
     assert!(
-        sentence.starts_with("volume v is not checked: other background work"),
+        sentence
+            .starts_with("volume v is not checked: its slot 0 is failed; `fullstripe rebuild v"),
         "{sentence}"
     );
     assert_eq!(served.volume().state, "degraded");

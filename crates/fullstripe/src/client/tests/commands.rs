@@ -88,7 +88,7 @@ fn the_end_of_a_volume_is_asked_about_and_then_said_first() {
         "{sentence}"
     );
     assert!(
-        sentence.ends_with("--yes does it all the same"),
+        sentence.ends_with("or fail it all the same with --yes"),
         "{sentence}"
     );
     checked(3);

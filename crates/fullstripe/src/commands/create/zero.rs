@@ -7,7 +7,7 @@
 //! uninitialised and synchronised when it is served.
 
 use super::super::bar::Bar;
-use super::super::words::SECTOR_BYTES;
+use super::super::words::{SECTOR_BYTES, size};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result, bail};
 use drives::drive::Drive;
@@ -87,7 +87,7 @@ fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => way += 1,
             Err(errno) => {
                 return Err(std::io::Error::from(errno))
-                    .with_context(|| format!("{name}: cannot zero {step} bytes at byte {at}"));
+                    .with_context(|| format!("{name}: cannot zero {} at byte {at}", size(step)));
             }
         }
     }
