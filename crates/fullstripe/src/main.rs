@@ -20,6 +20,7 @@ mod doctor;
 mod help;
 mod manual;
 mod serve;
+mod state_folder;
 mod terminal;
 mod unix_socket;
 
