@@ -1,17 +1,24 @@
 //! The newest events, kept so that who asks later has not missed them.
 //!
 //! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for what
-//! came after; it learns how many it missed when it was away for longer than the log remembers.
+//! came after; it learns how many it missed when it was away for longer than the log remembers. When
+//! the log is full, it [folds](fold) older events that tell the same of the same thing before it drops
+//! the oldest.
+
+mod fold;
 
 use super::schema::{Events, NumberedEvent};
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
+use fold::fold;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 /// Events that are kept.
 pub const KEPT_MAX: usize = 1000;
+/// How many of the oldest are looked at when room is needed: what is newer is told one by one.
+const FOLDED_AT_ONCE: usize = KEPT_MAX / 2;
 
 /// The log; cheap to clone. Writing never blocks on readers.
 #[derive(Clone, Debug, Default)]
@@ -19,17 +26,51 @@ pub struct EventLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    kept: Mutex<VecDeque<NumberedEvent>>,
+    kept: Mutex<Kept>,
     /// Number of the newest event.
     newest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    events: VecDeque<NumberedEvent>,
+    /// So many of the oldest have been looked at already, and are not like each other.
+    unlike: usize,
 }
 
 impl Default for Inner {
     fn default() -> Inner {
         Inner {
-            kept: Mutex::new(VecDeque::with_capacity(KEPT_MAX)),
+            kept: Mutex::new(Kept {
+                events: VecDeque::with_capacity(KEPT_MAX),
+                unlike: 0,
+            }),
             newest: watch::Sender::new(0),
         }
+    }
+}
+
+impl Kept {
+    /// Makes room for one more.
+    fn make_room(&mut self) {
+        if self.events.len() < KEPT_MAX {
+            return;
+        }
+        // Looking is not cheap: what was looked at in vain has to go first.
+        if self.unlike == 0 {
+            let older = fold(self.events.drain(..FOLDED_AT_ONCE).collect());
+            let unlike = older.len();
+            older
+                .into_iter()
+                .rev()
+                .for_each(|event| self.events.push_front(event));
+            if unlike < FOLDED_AT_ONCE {
+                return;
+            }
+            self.unlike = unlike;
+        }
+        self.events.pop_front();
+        self.unlike -= 1;
     }
 }
 
@@ -43,11 +84,9 @@ impl EventLog {
     /// Adds an event; the oldest makes room for it.
     pub fn add(&self, event: Told) {
         let mut kept = lock(&self.0.kept);
-        if kept.len() == KEPT_MAX {
-            kept.pop_front();
-        }
+        kept.make_room();
         let number = *self.0.newest.borrow() + 1;
-        kept.push_back(NumberedEvent { number, event });
+        kept.events.push_back(NumberedEvent::new(number, event));
         // Before the lock goes, so that numbers and events never disagree.
         self.0.newest.send_replace(number);
     }
@@ -55,9 +94,11 @@ impl EventLog {
     /// At most `count` events with a number above `since`, oldest first.
     #[must_use]
     pub fn since(&self, since: u64, count: usize) -> Events {
-        let kept = lock(&self.0.kept);
+        let kept = &lock(&self.0.kept).events;
         let newest = *self.0.newest.borrow();
-        let oldest = kept.front().map_or(newest + 1, |event| event.number);
+        let oldest = kept
+            .front()
+            .map_or(newest + 1, |event| event.span().first_number);
         let wanted = kept.iter().filter(|event| event.number > since);
         Events {
             newest,
@@ -120,7 +161,7 @@ pub(crate) mod tests {
     fn a_hundred_times_more_events_than_are_kept_cost_no_memory() {
         const EVENTS: u64 = 100 * KEPT_MAX as u64;
         let log = EventLog::new();
-        let room = || lock(&log.0.kept).capacity();
+        let room = || lock(&log.0.kept).events.capacity();
         let before = room();
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -130,7 +171,7 @@ pub(crate) mod tests {
                     assert!(events.events.len() <= 100);
                     missed += events.forgotten;
                     let mut next = since + events.forgotten;
-                    for NumberedEvent { number, event } in events.events {
+                    for NumberedEvent { number, event, .. } in events.events {
                         next += 1;
                         assert_eq!((number, event.text), (next, format!("event {next}")));
                         heard += 1;
@@ -150,5 +191,32 @@ pub(crate) mod tests {
         );
         assert_eq!(all.events.len(), KEPT_MAX);
         assert_eq!(room(), before);
+    }
+
+    /// 339 blocks of a volume that cannot be read, thirty times over, do not push out the drive's failure.
+    #[test]
+    fn a_storm_about_one_thing_does_not_push_out_its_cause() {
+        let log = EventLog::new();
+        let mut cause = event("d1 is failed: it is gone");
+        cause.kind = "member-failed".to_owned();
+        log.add(cause);
+        for number in 0..30 * 339 {
+            let mut one = event(&format!(
+                "LBA {number} can be neither read nor reconstructed"
+            ));
+            one.kind = "unrecoverable".to_owned();
+            log.add(one);
+        }
+        let all = log.since(0, usize::MAX);
+        assert_eq!((all.newest, all.forgotten), (1 + 30 * 339, 0));
+        assert!(all.events.len() <= KEPT_MAX);
+        assert_eq!(all.events[0].event.kind, "member-failed");
+        let told: u64 = all.events.iter().map(|event| event.span().count).sum();
+        assert_eq!(told, 1 + 30 * 339);
+        assert_eq!(all.events[1].span().first_number, 2);
+        // The newest are told one by one.
+        let newest = log.since(all.newest - 400, usize::MAX).events;
+        assert_eq!(newest.len(), 400);
+        assert!(newest.iter().all(|event| event.folded.is_none()));
     }
 }

@@ -96,9 +96,45 @@ pub struct RateRequest {
 pub struct NumberedEvent {
     /// Counts the events of this process from 1 on.
     pub number: u64,
-    /// What happened.
+    /// There were more events like it, for which this one stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folded: Option<Folded>,
+    /// What happened; of several, what the first of them said.
     #[serde(flatten)]
     pub event: Told,
+}
+
+/// Events of one kind about the same thing, of which the first is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Folded {
+    /// How many they were.
+    pub count: u64,
+    /// Number of the first; `number` is that of the last.
+    pub first_number: u64,
+    /// When the last was, seconds since 1970; `time_s` is when the first was.
+    pub last_time_s: u64,
+}
+
+impl NumberedEvent {
+    /// A single event.
+    #[must_use]
+    pub fn new(number: u64, event: Told) -> NumberedEvent {
+        NumberedEvent {
+            number,
+            folded: None,
+            event,
+        }
+    }
+
+    /// How many events it stands for, and where they begin and end.
+    #[must_use]
+    pub fn span(&self) -> Folded {
+        self.folded.unwrap_or(Folded {
+            count: 1,
+            first_number: self.number,
+            last_time_s: self.event.time_s,
+        })
+    }
 }
 
 /// The newest events.

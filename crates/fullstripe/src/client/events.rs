@@ -86,19 +86,22 @@ fn runs(events: &[NumberedEvent]) -> Vec<&[NumberedEvent]> {
 
 /// One line for a run of events; two are still told one by one.
 fn run_text(run: &[NumberedEvent]) -> String {
-    let [first, .., last] = run else {
-        return run.iter().map(|event| line(event, false)).collect();
-    };
-    if run.len() == 2 {
-        return run.iter().map(|event| line(event, false)).collect();
+    let count: u64 = run.iter().map(|event| event.span().count).sum();
+    match run {
+        [first, .., last] if count > 2 => run_line(first, last, count),
+        _ => run.iter().map(|event| line(event, false)).collect(),
     }
-    let more = run.len() - 1;
-    let text = line(first, false);
+}
+
+/// One line for `count` events, of which `first` tells the first and `last` the last.
+fn run_line(first: &NumberedEvent, last: &NumberedEvent, count: u64) -> String {
+    let only_first = NumberedEvent::new(first.span().first_number, first.event.clone());
     format!(
-        "{}, and {more} more like it up to number {} at {}\n",
-        text.trim_end(),
+        "{}, and {} more like it up to number {} at {}\n",
+        line(&only_first, false).trim_end(),
+        count - 1,
         last.number,
-        date(last.event.time_s)
+        date(last.span().last_time_s)
     )
 }
 
@@ -106,6 +109,9 @@ fn run_text(run: &[NumberedEvent]) -> String {
 pub fn line(event: &NumberedEvent, json: bool) -> String {
     if json {
         return serde_json::to_string(event).unwrap_or_default() + "\n";
+    }
+    if event.folded.is_some() {
+        return run_line(event, event, event.span().count);
     }
     let told = &event.event;
     let warning = if told.warning { "warning: " } else { "" };
@@ -121,13 +127,14 @@ pub fn line(event: &NumberedEvent, json: bool) -> String {
 mod tests {
     use super::*;
     use crate::api::event_log::tests::event;
+    use crate::api::schema::Folded;
 
     #[test]
     fn a_run_of_events_about_one_thing_is_one_line() {
         let of_volume = |number, volume: &str| {
             let mut event = event(&format!("volume {volume}: LBA {number} cannot be read"));
             event.volume = Some(volume.to_owned());
-            NumberedEvent { number, event }
+            NumberedEvent::new(number, event)
         };
         let events = [
             of_volume(1, "a"),
@@ -143,6 +150,22 @@ mod tests {
            2  2023-11-14 22:13:20 UTC  volume b: LBA 2 cannot be read
            3  2023-11-14 22:13:20 UTC  volume b: LBA 3 cannot be read
            4  2023-11-14 22:13:20 UTC  volume a: LBA 4 cannot be read, and 2 more like it up to number 6 at 2023-11-14 22:13:20 UTC
+        ");
+    }
+
+    #[test]
+    fn an_event_that_stands_for_others_says_so() {
+        let mut one = NumberedEvent::new(344, event("LBA 6 cannot be read"));
+        one.folded = Some(Folded {
+            count: 339,
+            first_number: 6,
+            last_time_s: 1_700_000_060,
+        });
+        let single = NumberedEvent::new(345, event("LBA 900 cannot be read"));
+        let text = [line(&one, false), run_text(&[one, single])].concat();
+        insta::assert_snapshot!(text, @r"
+           6  2023-11-14 22:13:20 UTC  LBA 6 cannot be read, and 338 more like it up to number 344 at 2023-11-14 22:14:20 UTC
+           6  2023-11-14 22:13:20 UTC  LBA 6 cannot be read, and 339 more like it up to number 345 at 2023-11-14 22:13:20 UTC
         ");
     }
 }

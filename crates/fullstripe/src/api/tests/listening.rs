@@ -45,7 +45,7 @@ fn a_listener_that_was_away_too_long_is_told_so() {
     for number in 0..1500 {
         served.events.add(Told {
             time_s: 0,
-            kind: "dirty-mark".to_owned(),
+            kind: "job-started".to_owned(),
             volume: None,
             member: None,
             text: format!("event {number}"),
