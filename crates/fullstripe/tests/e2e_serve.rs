@@ -3,7 +3,8 @@
 //!
 //! [`life`] follows arrays from start to end; [`members`] lets drives come and go, [`two_volumes`] for two
 //! volumes at once, and [`own_merits`] where only one of them goes on; [`old_copies`] puts drives back as they were
-//! before a life; [`refusals`] asks for what is not to be had.
+//! before a life; [`refusals`] asks for what is not to be had;
+//! [`remembering`] is about what a server knows from the one before.
 
 mod common;
 
@@ -17,5 +18,7 @@ mod old_copies;
 mod own_merits;
 #[path = "e2e_serve/refusals.rs"]
 mod refusals;
+#[path = "e2e_serve/remembering.rs"]
+mod remembering;
 #[path = "e2e_serve/two_volumes.rs"]
 mod two_volumes;

@@ -4,15 +4,19 @@
 //! came after; it learns how many it missed when it was away for longer than the log remembers. When
 //! the log is full, it [folds](fold) older events that tell the same of the same thing before it drops
 //! the oldest.
+//!
+//! After a restart the log begins with what the process before has left in a file
+//! ([`crate::state_folder::keeper`]), and the numbers go on there.
 
-mod fold;
+pub mod fold;
 
 use super::schema::{Events, NumberedEvent};
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
 use fold::fold;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
 use tokio::sync::watch;
 
 /// Events that are kept.
@@ -29,6 +33,8 @@ struct Inner {
     kept: Mutex<Kept>,
     /// Number of the newest event.
     newest: watch::Sender<u64>,
+    /// Who writes events down.
+    writer: OnceLock<Thread>,
 }
 
 #[derive(Debug)]
@@ -46,6 +52,7 @@ impl Default for Inner {
                 unlike: 0,
             }),
             newest: watch::Sender::new(0),
+            writer: OnceLock::new(),
         }
     }
 }
@@ -89,6 +96,28 @@ impl EventLog {
         kept.events.push_back(NumberedEvent::new(number, event));
         // Before the lock goes, so that numbers and events never disagree.
         self.0.newest.send_replace(number);
+        drop(kept);
+        if let Some(writer) = self.0.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    /// Takes over what was kept of earlier events, oldest first; the next one gets a number above `newest`. Only for a
+    /// log to which nothing has been added.
+    pub fn begin_with(&self, earlier: Vec<NumberedEvent>, newest: u64) {
+        let mut kept = lock(&self.0.kept);
+        assert_eq!(*self.0.newest.borrow(), 0, "the log has begun");
+        for event in earlier {
+            kept.make_room();
+            kept.events.push_back(event);
+        }
+        self.0.newest.send_replace(newest);
+    }
+
+    /// Has `writer` woken by every event from now on.
+    pub fn wake(&self, writer: Thread) {
+        // There is one.
+        let _ = self.0.writer.set(writer);
     }
 
     /// At most `count` events with a number above `since`, oldest first.
@@ -218,5 +247,18 @@ pub(crate) mod tests {
         let newest = log.since(all.newest - 400, usize::MAX).events;
         assert_eq!(newest.len(), 400);
         assert!(newest.iter().all(|event| event.folded.is_none()));
+    }
+
+    #[test]
+    fn a_log_goes_on_where_another_one_ended() {
+        let log = EventLog::new();
+        let earlier = (1..=1200).map(|number| NumberedEvent::new(number, event("old")));
+        log.begin_with(earlier.collect(), 2200);
+        assert_eq!(log.since(0, usize::MAX).forgotten, 200);
+        assert_eq!(log.since(1000, usize::MAX).events.len(), 200);
+        assert!(log.since(1200, usize::MAX).events.is_empty());
+        log.add(event("new"));
+        let new = log.since(1200, usize::MAX);
+        assert_eq!((new.newest, new.events[0].number), (2201, 2201));
     }
 }

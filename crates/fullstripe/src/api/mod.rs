@@ -39,6 +39,7 @@ pub use hook::Hook;
 pub use spare::Spares;
 
 use crate::serve::runtime::Shared;
+use crate::state_folder::keeper::Keeper;
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow};
 use connections::{CONNECTIONS_MAX, Limited};
@@ -70,6 +71,8 @@ pub struct ApiOptions {
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     /// The event hook, for its counters.
     pub hook: Option<Arc<Hook>>,
+    /// Who keeps settings for the next start, if anybody does.
+    pub keeper: Option<Arc<Keeper>>,
 }
 
 /// A socket that is this process's and on which nobody answers yet: who asks there waits until [`serve_api`] does.
@@ -118,6 +121,7 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         spares: options.spares,
         on_stop: options.on_stop,
         hook: options.hook,
+        keeper: options.keeper,
         stopping: stopping.clone(),
     });
     let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));

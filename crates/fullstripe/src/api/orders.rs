@@ -391,7 +391,7 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
     blocking(app, move |app| {
         app.command(Command::Rate(bytes_per_s))
             .map_err(|refused| ApiError::not_done("the limit is not changed", refused))?;
-        Ok(done(match bytes_per_s {
+        let limit = match bytes_per_s {
             0 => "background work is unlimited".to_owned(),
             limit => {
                 format!(
@@ -399,9 +399,26 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
                     size(limit)
                 )
             }
-        }))
+        };
+        Ok(done(limit + &keep_rate(app, bytes_per_s)))
     })
     .await
+}
+
+/// Keeps the limit for the next start; says whether it counts then.
+fn keep_rate(app: &App, bytes_per_s: u64) -> String {
+    match app
+        .keeper
+        .as_ref()
+        .map(|keeper| keeper.keep_rate(bytes_per_s))
+    {
+        None => String::new(),
+        Some(Ok(())) => {
+            app.shared.set_remembered_rate(Some(bytes_per_s));
+            ", also after a restart of `serve`".to_owned()
+        }
+        Some(Err(error)) => format!(", until `serve` ends: {error:#}"),
+    }
 }
 
 /// Asks the process to flush, mark everything clean and end.

@@ -94,7 +94,8 @@ pub struct RateRequest {
 /// An event with its number.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NumberedEvent {
-    /// Counts the events of this process from 1 on.
+    /// Counts the events of the array, also across restarts of its server. After one that did not end in order a
+    /// thousand numbers are left out.
     pub number: u64,
     /// There were more events like it, for which this one stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use super::spare::Spares;
 use crate::serve::events::NotDone;
 use crate::serve::runtime::Shared;
 use crate::serve::status::Status;
+use crate::state_folder::keeper::Keeper;
 use axum::http::StatusCode;
 use engine::control::message::Command;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub struct App {
     pub spares: Arc<Spares>,
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     pub hook: Option<Arc<Hook>>,
+    pub keeper: Option<Arc<Keeper>>,
     pub stopping: watch::Receiver<bool>,
 }
 

@@ -108,6 +108,7 @@ impl Served {
             .unwrap(),
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
             hook: Some(Arc::new(Hook::new("true").unwrap())),
+            keeper: None,
         });
         let served = Served {
             shared: runtime.handle(),

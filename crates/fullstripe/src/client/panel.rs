@@ -37,7 +37,7 @@ pub fn panel(status: &Status, paper: Paper) -> String {
         status.pid,
         status.shards,
         status.completion,
-        limit(status.rate_bytes_per_s)
+        limit(status)
     );
     text + &paper.fold(&rest, INDENT)
 }
@@ -63,10 +63,19 @@ fn drives_table(status: &Status, paper: Paper) -> String {
     table(0, &rows, &give, paper.columns)
 }
 
-fn limit(bytes_per_s: u64) -> String {
-    match bytes_per_s {
+/// The limit of background work, and what it will be after a restart if `rate` has set one.
+fn limit(status: &Status) -> String {
+    let words = |bytes_per_s| match bytes_per_s {
         0 => "unlimited".to_owned(),
         limit => format!("limited to {}/s", size(limit)),
+    };
+    let now = words(status.rate_bytes_per_s);
+    match status.remembered_rate_bytes_per_s {
+        Some(next) if next != status.rate_bytes_per_s => {
+            format!("{now} (after a restart {})", words(next))
+        }
+        Some(limit) if limit > 0 => format!("{now} (also after a restart)"),
+        Some(_) | None => now,
     }
 }
 

@@ -44,6 +44,7 @@ fn rebuilding() -> Status {
         volumes: vec![volume],
         exports: vec!["nbd+unix:///data?socket=/run/fullstripe/nbd.sock".to_owned()],
         rate_bytes_per_s: 256 << 20,
+        remembered_rate_bytes_per_s: None,
         shards: 2,
         completion: "interrupt".to_owned(),
         ring: "io_uring with deferred completions".to_owned(),

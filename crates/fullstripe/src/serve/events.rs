@@ -264,9 +264,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
 /// What was found, or had to be done, before the array could start.
 #[must_use]
 pub fn tell_start_note(note: &str) -> Told {
-    let mut told = Told::now();
-    told.set("start-note", note.to_owned(), false);
-    told
+    Told::of_process("start-note", note.to_owned(), false)
 }
 
 /// A drive that `--spare` names is not taken, and why; the array goes on without it.
@@ -332,10 +330,8 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
 /// Says what the metadata cannot express. What that means to a volume, the engine's events say.
 #[must_use]
 pub fn tell_not_expressible(error: &Inexpressible) -> Told {
-    let mut told = Told::now();
     let text = format!("{error}; what is on the drives stays as it is");
-    told.set("not-expressible", text, true);
-    told
+    Told::of_process("not-expressible", text, true)
 }
 
 fn not_recorded(change: NotRecorded) -> &'static str {
@@ -359,13 +355,19 @@ fn not_recorded(change: NotRecorded) -> &'static str {
 /// Says that reports of blocks came faster than they could be told.
 #[must_use]
 pub fn tell_left_out(count: u64) -> Told {
-    let mut told = Told::now();
     let text = format!("{count} reports of single blocks were left out, there were too many");
-    told.set("reports-left-out", text, true);
-    told
+    Told::of_process("reports-left-out", text, true)
 }
 
 impl Told {
+    /// Something about no drive or volume in particular.
+    #[must_use]
+    pub fn of_process(kind: &str, text: String, warning: bool) -> Told {
+        let mut told = Told::now();
+        told.set(kind, text, warning);
+        told
+    }
+
     fn now() -> Told {
         Told {
             time_s: std::time::SystemTime::now()

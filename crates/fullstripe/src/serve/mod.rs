@@ -13,6 +13,7 @@ mod memory;
 pub mod nbd;
 mod news;
 pub mod recorder;
+mod remembering;
 pub mod runtime;
 mod scratch;
 pub mod scrub;
@@ -40,9 +41,11 @@ use drives::spec::parse_size;
 use ending::Signals;
 use engine::shard::Options;
 use events::{Told, tell_spare_refused, tell_start_note};
+use metadata::imsm::Uuid;
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
+use remembering::{Remembering, Tell};
 use runtime::{RunOptions, Runtime};
 use status::Status;
 use std::io::{IsTerminal, Write};
@@ -53,7 +56,7 @@ use std::time::Duration;
 
 /// How long a graceful end may take.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// How long the end waits for who reads what the process says.
+/// How long the end waits for who reads what the process says, and for the disk that keeps events.
 const PRINT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
@@ -104,15 +107,16 @@ pub struct ServeArgs {
     /// the drive holds is outdated: it is not read, and rebuilt.
     #[arg(long, conflicts_with = "read_only")]
     trust_returned_drive: bool,
-    /// Write nothing at all.
+    /// Write nothing at all to the drives.
     #[arg(long)]
     read_only: bool,
     /// Do not take spares by themselves when a member fails; `rebuild` takes them.
     #[arg(long)]
     no_auto_rebuild: bool,
-    /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited.
-    #[arg(long, default_value = "0", value_name = "SIZE")]
-    rate: String,
+    /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited. Without it, what `fullstripe
+    /// rate` set last counts, else nothing is limited.
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<String>,
     /// Seconds until a member that does not answer is failed.
     #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline: u64,
@@ -133,6 +137,7 @@ pub struct ServeArgs {
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let options = run_options(args)?;
+    let rate_option = rate_option(args)?;
     let start = StartOptions {
         degraded: args.degraded,
         accept_write_hole: args.accept_write_hole,
@@ -155,7 +160,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");
     }
-    serve(args, options, (container, spares), sockets)
+    serve(args, (options, rate_option), (container, spares), sockets)
 }
 
 /// What the user should know of the start: of the drives, then of the container.
@@ -204,19 +209,23 @@ fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)> {
     Ok((drives, spares))
 }
 
+fn parsed_size(what: &str, text: &str) -> Result<u64> {
+    parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
+}
+
+/// The limit of background work that the command line gives.
+fn rate_option(args: &ServeArgs) -> Result<Option<u64>> {
+    match args.rate.as_deref() {
+        None => Ok(None),
+        Some("0") => Ok(Some(0)),
+        Some(rate) => parsed_size("--rate", rate).map(Some),
+    }
+}
+
 fn run_options(args: &ServeArgs) -> Result<RunOptions> {
-    let size = |what: &str, text: &str| {
-        parse_size(text)
-            .with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
-    };
-    let payload_bytes = size("--memory", &args.memory)?;
+    let payload_bytes = parsed_size("--memory", &args.memory)?;
     memory::refuse_less_than_is_needed(&args.memory, payload_bytes, args.shards)?;
     memory::refuse_more_than_there_is(&args.memory, payload_bytes, args.shards)?;
-    let rate = if args.rate == "0" {
-        0
-    } else {
-        size("--rate", &args.rate)?
-    };
     let seconds = |count: u64| engine::units::Nanos(count * engine::units::Nanos::SECOND.0);
     Ok(RunOptions {
         shards: args.shards,
@@ -224,7 +233,6 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
         completion: args.completion,
         engine: Options {
             member_deadline: seconds(args.deadline),
-            rate_bytes_per_s: rate,
             auto_rebuild: !args.no_auto_rebuild && !args.read_only,
             read_only: args.read_only,
             ..Options::default()
@@ -266,7 +274,7 @@ impl Sockets {
 
 fn serve(
     args: &ServeArgs,
-    options: RunOptions,
+    (mut options, rate_option): (RunOptions, Option<u64>),
     (container, spares_named): (Container, NamedSpares),
     sockets: Sockets,
 ) -> Result<ExitCode> {
@@ -293,35 +301,31 @@ fn serve(
         .transpose()?
         .map(Arc::new);
     let announcer = Arc::new(Announcer::start(std::io::stdout(), std::io::stderr())?);
+    let tell = tellers(args.json, &announcer, &hook, &events);
+    let uuid = Uuid::of_container(container.persister.mpb()).to_string();
+    let lasts = args.scratch.is_none();
+    let mut remembering = Remembering::begin(lasts.then_some(&*uuid), &events, &tell.all);
+    options.engine.rate_bytes_per_s = remembering.choose_rate(rate_option);
+    let beginning = remembering.beginning.take().into_iter();
     let notes = start_notes(&container);
     let notes = notes.iter().map(|note| tell_start_note(note));
-    for told in spares_named.refused.into_iter().chain(notes) {
-        // People have been told, before anything could go wrong.
-        if args.json {
-            announce(&announcer, &told, true);
-        }
-        hook.iter().for_each(|hook| hook.tell(&told));
-        events.add(told);
-    }
-    let (log, calls, json) = (events.clone(), hook.clone(), args.json);
-    let say = announcer.clone();
-    let tell = Arc::new(move |event: Told| {
-        announce(&say, &event, json);
-        if let Some(hook) = &calls {
-            hook.tell(&event);
-        }
-        log.add(event);
-    });
-    let tell_too = tell.clone();
+    // People have been told, before anything could go wrong.
+    beginning
+        .chain(spares_named.refused)
+        .chain(notes)
+        .for_each(&*tell.programs);
+    remembering.notes.drain(..).for_each(&*tell.all);
+    let hear = tell.all.clone();
     let runtime = Runtime::start(
         container,
         options,
         nbd::ports(exports.clone(), volumes, peers.clone(), announcer.clone()),
-        move |event| tell(event),
+        move |event| hear(event),
     )?;
     let shared = runtime.handle();
     *runtime::lock(&peers) = shared.mail();
     shared.set_exports(uris);
+    shared.set_remembered_rate(remembering.rate_bytes_per_s);
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let api = ApiOptions {
         shared: shared.clone(),
@@ -332,12 +336,13 @@ fn serve(
             stop.send_replace(true);
         }),
         hook: hook.clone(),
+        keeper: remembering.keeper.clone(),
     };
     let opened = nbd::keep_offer_true(shared.clone(), started, share, exports).and_then(|()| {
         open_to_users(
             args,
             api,
-            (&spares_named.new, &*tell_too),
+            (&spares_named.new, &*tell.all),
             listening,
             &announcer,
         )
@@ -357,6 +362,9 @@ fn serve(
     if let Some(hook) = &hook {
         hook.finish(STOP_WITHIN);
     }
+    if let Some(keeper) = &remembering.keeper {
+        keeper.finish(PRINT_WITHIN);
+    }
     let opened = opened.map(drop);
     if let (Err(_), Err(error)) = (&opened, &result) {
         // The process ends with the first error.
@@ -372,7 +380,7 @@ fn serve(
 fn open_to_users(
     args: &ServeArgs,
     api: ApiOptions,
-    (new_spares, tell): (&[String], &impl Fn(Told)),
+    (new_spares, tell): (&[String], &dyn Fn(Told)),
     listening: Vec<Listening>,
     announcer: &Announcer,
 ) -> Result<(ApiServer, Vec<ClaimedSocket>)> {
@@ -389,7 +397,7 @@ fn add_spares(
     args: &ServeArgs,
     (shared, spares): (&runtime::Shared, &Spares),
     drives: &[String],
-    tell: &impl Fn(Told),
+    tell: &dyn Fn(Told),
 ) {
     for drive in drives {
         let request = SpareRequest {
@@ -408,6 +416,36 @@ fn add_spares(
         if let Err(why) = added {
             tell(tell_spare_refused(drive, &why));
         }
+    }
+}
+
+/// The two ways to tell what has happened.
+struct Tellers {
+    /// To everybody.
+    all: Tell,
+    /// To programs alone, and to who asks later.
+    programs: Tell,
+}
+
+fn tellers(
+    json: bool,
+    announcer: &Arc<Announcer>,
+    hook: &Option<Arc<Hook>>,
+    events: &EventLog,
+) -> Tellers {
+    let tell = |is_for_people: bool| -> Tell {
+        let (announcer, hook, log) = (announcer.clone(), hook.clone(), events.clone());
+        Arc::new(move |told| {
+            if json || is_for_people {
+                announce(&announcer, &told, json);
+            }
+            hook.iter().for_each(|hook| hook.tell(&told));
+            log.add(told);
+        })
+    };
+    Tellers {
+        all: tell(true),
+        programs: tell(false),
     }
 }
 

@@ -295,6 +295,11 @@ impl Shared {
         lock(&self.facts).exports = exports;
     }
 
+    /// Tells with which limit of background work the next server begins.
+    pub fn set_remembered_rate(&self, bytes_per_s: Option<u64>) {
+        lock(&self.facts).remembered_rate_bytes_per_s = bytes_per_s;
+    }
+
     /// A name for an order or a question.
     pub(super) fn new_ticket(&self) -> u64 {
         self.next_ticket.fetch_add(1, Ordering::Relaxed)

@@ -38,6 +38,9 @@ pub struct Status {
     pub exports: Vec<String>,
     /// Limit of background work, bytes of each member per second; 0 is unlimited.
     pub rate_bytes_per_s: u64,
+    /// The limit with which the next `serve` begins, if an operator has set one with `rate`.
+    #[serde(default)]
+    pub remembered_rate_bytes_per_s: Option<u64>,
     /// Shards (data threads).
     pub shards: u8,
     /// How data threads learn of completed I/O: `interrupt`, `polling`, or `hybrid:` and microseconds.
@@ -206,6 +209,8 @@ pub struct Facts {
     pub given_up: Vec<Option<String>>,
     /// Whose bad blocks there was no room for since the last rebuild began.
     pub bad_block_log_full: Option<MemberId>,
+    /// The limit of background work with which the next server begins, if there is one.
+    pub remembered_rate_bytes_per_s: Option<u64>,
 }
 
 impl Facts {
@@ -241,6 +246,7 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
             .collect(),
         exports: facts.exports.clone(),
         rate_bytes_per_s: snapshot.rate_bytes_per_s,
+        remembered_rate_bytes_per_s: facts.remembered_rate_bytes_per_s,
         shards: facts.shards,
         completion: facts.completion.clone(),
         ring: facts.ring.clone(),

@@ -1,0 +1,149 @@
+//! What this server knows from the one before, and tells the next: events, and what was ordered for good.
+//!
+//! The files are the [`crate::state_folder`]'s. An array that is gone when the process ends has none.
+
+use super::events::{Told, tell_start_note};
+use crate::api::EventLog;
+use crate::commands::words::size;
+use crate::state_folder;
+use crate::state_folder::keeper::{Keeper, Remembered};
+use anyhow::Result;
+use std::sync::Arc;
+
+/// Whom everything is told that happens.
+pub(super) type Tell = Arc<dyn Fn(Told) + Send + Sync>;
+
+/// What the start has to do with what is remembered.
+#[derive(Default)]
+pub(super) struct Remembering {
+    /// Who keeps it from now on, if anybody does.
+    pub keeper: Option<Arc<Keeper>>,
+    /// The limit of background work that was ordered for good.
+    pub rate_bytes_per_s: Option<u64>,
+    /// What is to be told of the start, before everything else: that this is one. People see that they have started it.
+    pub beginning: Option<Told>,
+    /// What people should know.
+    pub notes: Vec<Told>,
+}
+
+impl Remembering {
+    /// Lets `log` go on where the server before has ended; `container_uuid` is that of the array, if it lasts.
+    /// Whatever goes wrong is a note.
+    pub fn begin(container_uuid: Option<&str>, log: &EventLog, tell: &Tell) -> Remembering {
+        let Some(uuid) = container_uuid else {
+            return Remembering {
+                beginning: Some(started(&Remembered::default())),
+                ..Remembering::default()
+            };
+        };
+        let warn = tell.clone();
+        let start = || -> Result<(Keeper, Remembered)> {
+            let folder = state_folder::choose()?;
+            Keeper::start(&folder, uuid, log, move |text| warn(not_kept(text)))
+        };
+        match start() {
+            Ok((keeper, remembered)) => Remembering {
+                keeper: Some(Arc::new(keeper)),
+                rate_bytes_per_s: remembered.rate_bytes_per_s,
+                beginning: Some(started(&remembered)),
+                notes: remembered.unread_rate.map(not_kept).into_iter().collect(),
+            },
+            Err(error) => Remembering {
+                beginning: Some(started(&Remembered::default())),
+                notes: vec![not_kept(format!(
+                    "events and the rate are forgotten when this process ends: {error:#}"
+                ))],
+                ..Remembering::default()
+            },
+        }
+    }
+
+    /// The limit to begin with: `option`, else what is remembered, else none. People learn where it comes from.
+    pub fn choose_rate(&mut self, option: Option<u64>) -> u64 {
+        let note = match (option, self.rate_bytes_per_s) {
+            (Some(option), Some(ordered)) if option != ordered => format!(
+                "--rate counts: background work is {}; `fullstripe rate` has set it to be {}",
+                limit(option),
+                limit(ordered)
+            ),
+            (None, Some(ordered)) if ordered > 0 => format!(
+                "background work is {}, as `fullstripe rate` has set it; `fullstripe rate unlimited` ends that",
+                limit(ordered)
+            ),
+            _ => String::new(),
+        };
+        if !note.is_empty() {
+            self.notes.push(tell_start_note(&note));
+        }
+        option.or(self.rate_bytes_per_s).unwrap_or(0)
+    }
+}
+
+fn limit(bytes_per_s: u64) -> String {
+    match bytes_per_s {
+        0 => "unlimited".to_owned(),
+        limit => format!("limited to {}/s of each drive", size(limit)),
+    }
+}
+
+fn started(remembered: &Remembered) -> Told {
+    let mut text = format!(
+        "process {} serves the array, fullstripe {}",
+        std::process::id(),
+        env!("CARGO_PKG_VERSION")
+    );
+    if remembered.is_cut_short {
+        text +=
+            "; the one before has left no word of its end: it was killed, or the machine went down";
+    }
+    Told::of_process("server-started", text, remembered.is_cut_short)
+}
+
+fn not_kept(text: String) -> Told {
+    Told::of_process("not-remembered", text, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(ordered: Option<u64>, option: Option<u64>) -> (u64, String) {
+        let mut remembering = Remembering {
+            rate_bytes_per_s: ordered,
+            ..Remembering::default()
+        };
+        let rate = remembering.choose_rate(option);
+        let notes: Vec<String> = remembering
+            .notes
+            .into_iter()
+            .map(|told| told.text)
+            .collect();
+        (rate, notes.concat())
+    }
+
+    #[test]
+    fn the_option_comes_before_what_was_ordered_and_both_are_told() {
+        let mut text = String::new();
+        for (ordered, option) in [
+            (None, None),
+            (None, Some(1 << 20)),
+            (Some(200 << 20), None),
+            (Some(0), None),
+            (Some(200 << 20), Some(1 << 20)),
+            (Some(200 << 20), Some(0)),
+            (Some(200 << 20), Some(200 << 20)),
+        ] {
+            let (rate, note) = with(ordered, option);
+            text += &format!("{ordered:?} {option:?}: {rate}; {note}.\n");
+        }
+        insta::assert_snapshot!(text, @r"
+        None None: 0; .
+        None Some(1048576): 1048576; .
+        Some(209715200) None: 209715200; background work is limited to 200 MiB/s of each drive, as `fullstripe rate` has set it; `fullstripe rate unlimited` ends that.
+        Some(0) None: 0; .
+        Some(209715200) Some(1048576): 1048576; --rate counts: background work is limited to 1 MiB/s of each drive; `fullstripe rate` has set it to be limited to 200 MiB/s of each drive.
+        Some(209715200) Some(0): 0; --rate counts: background work is unlimited; `fullstripe rate` has set it to be limited to 200 MiB/s of each drive.
+        Some(209715200) Some(209715200): 209715200; .
+        ");
+    }
+}
