@@ -1,7 +1,8 @@
 //! `destroy`: removes a volume from its container, and with the last volume the metadata itself.
 //!
 //! Only the metadata goes. What the volume held stays on the drives, unreachable and not erased. All drives
-//! of the container should be named: one that is not keeps a record that still lists the volume.
+//! of the container should be named: one that is not keeps a record that still lists the volume. Events and settings
+//! that its server has kept ([`crate::state_folder`]) stay too: with the backup the array can be had back.
 
 use super::backup::Backup;
 use super::backup::place::keep;
@@ -11,11 +12,12 @@ use super::open::for_change;
 use super::words::{SECTOR_BYTES, print_json, print_text, size};
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{erase_shadow, finish_update, write_record};
+use crate::state_folder;
 use anyhow::{Context, Result, bail};
-use metadata::imsm::Mpb;
 use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
 use metadata::imsm::notes;
 use metadata::imsm::place::{Found, encode_image};
+use metadata::imsm::{Mpb, Uuid};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,6 +69,8 @@ struct Destroyed {
     left: Vec<String>,
     /// Copy of the metadata.
     backup: PathBuf,
+    /// Folders with events and settings of containers that are gone.
+    remembered: Vec<PathBuf>,
 }
 
 /// Runs `destroy`.
@@ -110,23 +114,22 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
         }
         Task::Erase { .. } => changed.iter().try_for_each(|probed| erase(probed))?,
     }
+    let remembered = match &task {
+        Task::Rewrite { .. } => Vec::new(),
+        Task::Erase { .. } => remembered(&changed),
+    };
     let done = Destroyed {
         version: 1,
         destroyed: what,
         drives: names,
         left,
         backup,
+        remembered,
     };
     if args.json {
         print_json(&done)?;
     } else {
-        print_text(&format!(
-            "Destroyed {} on {}{}.\n  backup of the metadata: {}\n",
-            done.destroyed,
-            done.drives.join(", "),
-            left_in_words(&done.left),
-            done.backup.display()
-        ))?;
+        print_text(&in_words(&done))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -158,6 +161,39 @@ fn left_in_words(left: &[String]) -> String {
             several.join(", ")
         ),
     }
+}
+
+fn in_words(done: &Destroyed) -> String {
+    let mut text = format!(
+        "Destroyed {} on {}{}.\n  backup of the metadata: {}\n",
+        done.destroyed,
+        done.drives.join(", "),
+        left_in_words(&done.left),
+        done.backup.display()
+    );
+    for folder in &done.remembered {
+        text += &format!(
+            "  its events and settings are still in {}; remove that folder unless you want the array back\n",
+            folder.display()
+        );
+    }
+    text
+}
+
+/// Folders with what servers have kept of the containers of `drives`.
+fn remembered(drives: &[&Probed]) -> Vec<PathBuf> {
+    let Ok(program_folder) = state_folder::choose() else {
+        return Vec::new();
+    };
+    let folder = |probed: &&Probed| {
+        let found = probed.found.as_ref().ok()?.as_ref()?;
+        let uuid = Uuid::of_container(&found.mpb).to_string();
+        Some(state_folder::of_array(&program_folder, &uuid)).filter(|folder| folder.is_dir())
+    };
+    let mut folders: Vec<PathBuf> = drives.iter().filter_map(folder).collect();
+    folders.sort();
+    folders.dedup();
+    folders
 }
 
 fn plan(args: &DestroyArgs, drives: &[Probed]) -> Result<Plan> {

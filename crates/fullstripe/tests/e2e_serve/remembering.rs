@@ -1,7 +1,7 @@
 //! What a server knows from the one before: events, their numbers, and the limit of background work.
 
 use crate::common::serve::Server;
-use crate::common::{Bed, MIB};
+use crate::common::{Bed, MIB, run};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -152,5 +152,31 @@ fn an_array_is_served_without_a_place_for_its_memory() {
     let members = vec![PathBuf::from("ram:48m"); 2];
     let server = bed.serve(&members).option(&["--scratch", "1"]).start();
     assert_eq!(kinds(&events(&server, 0)), ["server-started"]);
+    server.stop();
+}
+
+#[test]
+fn destroy_says_what_is_still_known_of_the_array() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.order(&["rate", "7m"]).ok();
+    server.stop();
+    let folder = array_folder(&bed);
+    let mut command = bed.fullstripe(&["destroy", "data", "--yes"]);
+    let said = run(command.args(bed.drives()), 60).ok();
+    assert!(said.out.contains(&folder.display().to_string()), "{said}");
+    assert!(folder.join("settings.json").is_file(), "it can be undone");
+
+    // What is undone has its memory back.
+    let backup = said
+        .out
+        .lines()
+        .find_map(|line| line.split_once("metadata: "));
+    let backup = backup.expect("the path of the backup").1;
+    let mut command = bed.fullstripe(&["metadata", "restore", backup, "--yes"]);
+    run(command.args(bed.drives()), 60).ok();
+    let server = bed.serve(bed.drives()).start();
+    assert_eq!(server.at_start["rate_bytes_per_s"], 7 << 20);
     server.stop();
 }
