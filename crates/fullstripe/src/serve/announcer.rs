@@ -2,20 +2,23 @@
 //!
 //! Whoever reads there may stop reading, and a write then takes for ever. So a thread of its own writes,
 //! and nobody waits for it: messages go into a queue of limited length, what does not fit is dropped, and
-//! how much that was is said as soon as somebody reads again.
+//! how much that was is said as soon as somebody reads again. People who look at a terminal shall see what happens
+//! there: reports of many blocks of one thing are one line a second, with a count ([`Run`]).
 
 use crate::serve::runtime::lock;
 use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Messages that wait to be written: what `events` remembers, too.
 const QUEUE_MAX: usize = 1000;
+/// Of reports about one thing, the first is told at once and the others together this much later.
+const TOGETHER: Duration = Duration::from_secs(1);
 /// How often the end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -23,6 +26,43 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 enum Message {
     Output(String),
     Error(String),
+    /// One of perhaps many with the same `about`.
+    Report {
+        about: String,
+        text: String,
+    },
+}
+
+/// Reports about one thing since the first of them was told.
+struct Run {
+    about: String,
+    until: Instant,
+    untold: u64,
+    last: String,
+}
+
+impl Run {
+    fn begin(about: String, together: Duration) -> Run {
+        Run {
+            about,
+            until: Instant::now() + together,
+            untold: 0,
+            last: String::new(),
+        }
+    }
+
+    /// What has come since, in a line; nothing if nothing has.
+    fn text(&self) -> String {
+        match self.untold {
+            0 => String::new(),
+            1 => self.last.clone(),
+            count => format!(
+                "{}, and {} more like it before\n",
+                self.last.trim_end(),
+                count - 1
+            ),
+        }
+    }
 }
 
 /// The queue and its thread.
@@ -41,12 +81,20 @@ impl Announcer {
         output: impl Write + Send + 'static,
         error: impl Write + Send + 'static,
     ) -> Result<Announcer> {
+        Announcer::with(TOGETHER, output, error)
+    }
+
+    fn with(
+        together: Duration,
+        output: impl Write + Send + 'static,
+        error: impl Write + Send + 'static,
+    ) -> Result<Announcer> {
         let (queue, messages) = sync_channel(QUEUE_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let count = dropped.clone();
         let thread = std::thread::Builder::new()
             .name("announcer".to_owned())
-            .spawn(move || write_all(&messages, &count, output, error))
+            .spawn(move || write_all(&messages, (&count, together), output, error))
             .context("cannot start the thread that prints")?;
         Ok(Announcer {
             queue: Mutex::new(Some(queue)),
@@ -58,6 +106,12 @@ impl Announcer {
     /// Tells people, on standard error. Never blocks.
     pub fn say(&self, text: &dyn Display) {
         self.put(Message::Error(format!("fullstripe: {text}\n")));
+    }
+
+    /// As [`Announcer::say`], one of perhaps many reports about the same thing.
+    pub fn report(&self, about: String, text: &dyn Display) {
+        let text = format!("fullstripe: {text}\n");
+        self.put(Message::Report { about, text });
     }
 
     /// Prints a result, on standard output. Never blocks.
@@ -90,16 +144,38 @@ impl Announcer {
 /// The body of the thread. That nobody listens any more must not end the array.
 fn write_all(
     messages: &Receiver<Message>,
-    dropped: &AtomicU64,
+    (dropped, together): (&AtomicU64, Duration),
     mut output: impl Write,
     mut error: impl Write,
 ) {
-    for message in messages {
+    let mut run: Option<Run> = None;
+    loop {
+        let message = match &run {
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(run) => messages.recv_timeout(run.until.saturating_duration_since(Instant::now())),
+        };
+        if let (Some(open), Ok(Message::Report { about, text })) = (&mut run, &message)
+            && open.about == *about
+            && Instant::now() < open.until
+        {
+            open.untold += 1;
+            open.last.clone_from(text);
+            continue;
+        }
+        // Whatever else comes is told behind them.
+        let told = run.take().map_or(String::new(), |run| run.text());
+        let _ = error.write_all(told.as_bytes());
         let _ = match message {
-            Message::Output(text) => output
+            Ok(Message::Output(text)) => output
                 .write_all(text.as_bytes())
                 .and_then(|()| output.flush()),
-            Message::Error(text) => error.write_all(text.as_bytes()),
+            Ok(Message::Error(text)) => error.write_all(text.as_bytes()),
+            Ok(Message::Report { about, text }) => {
+                run = Some(Run::begin(about, together));
+                error.write_all(text.as_bytes())
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return,
         };
         let count = dropped.swap(0, Ordering::Relaxed);
         if count > 0 {
@@ -146,6 +222,51 @@ mod tests {
         announcer.finish(Duration::from_secs(20));
         assert_eq!(lines.next().unwrap(), "fullstripe: the end");
         assert!(lines.next().is_none(), "the thread has ended");
+    }
+
+    #[test]
+    fn reports_about_one_thing_are_told_together() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let announcer = Announcer::with(Duration::from_secs(600), std::io::sink(), writer).unwrap();
+        let report = |about: &str, lba: u32| {
+            announcer.report(about.to_owned(), &format_args!("{about}: LBA {lba} is bad"));
+        };
+        announcer.say(&"d1 is failed");
+        (0..339).for_each(|lba| report("a", lba));
+        report("b", 7);
+        report("b", 8);
+        report("a", 400);
+        announcer.say(&"the end");
+        announcer.finish(Duration::from_secs(20));
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut said).unwrap();
+        let lines: Vec<&str> = said
+            .lines()
+            .map(|line| line.strip_prefix("fullstripe: ").unwrap())
+            .collect();
+        let wanted = [
+            "d1 is failed",
+            "a: LBA 0 is bad",
+            "a: LBA 338 is bad, and 337 more like it before",
+            "b: LBA 7 is bad",
+            "b: LBA 8 is bad",
+            "a: LBA 400 is bad",
+            "the end",
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn a_run_that_pauses_is_told_without_waiting_for_its_end() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let announcer = Announcer::start(std::io::sink(), writer).unwrap();
+        (0..3).for_each(|lba| announcer.report("a".to_owned(), &lba));
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        assert_eq!(lines.next().unwrap(), "fullstripe: 0");
+        assert_eq!(
+            lines.next().unwrap(),
+            "fullstripe: 2, and 1 more like it before"
+        );
     }
 
     #[test]

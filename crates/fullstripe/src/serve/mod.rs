@@ -21,6 +21,7 @@ mod snapshot;
 pub mod status;
 mod watch;
 
+use crate::api::event_log::fold;
 use crate::api::schema::SpareRequest;
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
@@ -453,6 +454,10 @@ fn tellers(
 fn announce(announcer: &Announcer, event: &Told, json: bool) {
     if json {
         announcer.print(serde_json::to_string(event).unwrap_or_default() + "\n");
+    } else if fold::is_report(event) {
+        let (volume, member) = (&event.volume, &event.member);
+        let about = format!("{} {volume:?} {member:?}", event.kind);
+        announcer.report(about, &event.text);
     } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
         announcer.say(&event.text);
     }

@@ -5,27 +5,34 @@
 //! the older ones of a kind that comes in numbers are folded. Nothing else ever is.
 
 use crate::api::schema::{Folded, NumberedEvent};
+use crate::serve::events::Told;
 use std::collections::HashMap;
 
-/// Kinds that come in numbers: reports of single blocks, and the mark that writes are under way.
-const KINDS: [&str; 6] = [
+/// Reports of single blocks: kinds that come in numbers.
+const REPORTS: [&str; 5] = [
     "mismatch",
     "read-repaired",
     "unrecoverable",
     "bad-blocks-recorded",
     "bad-blocks-cleared",
-    "dirty-mark",
 ];
+/// The mark that writes are under way, which comes and goes.
+const MARK: &str = "dirty-mark";
 /// Fewer entries about one thing are left as they are.
 const ENTRIES_MIN: usize = 3;
 
 /// What an event is about.
 type Subject = (String, Option<String>, Option<String>);
 
+/// Whether an event is about a single block, one of perhaps many.
+#[must_use]
+pub fn is_report(told: &Told) -> bool {
+    REPORTS.contains(&told.kind.as_str())
+}
+
 fn subject(entry: &NumberedEvent) -> Option<Subject> {
     let told = &entry.event;
-    KINDS
-        .contains(&told.kind.as_str())
+    (is_report(told) || told.kind == MARK)
         .then(|| (told.kind.clone(), told.volume.clone(), told.member.clone()))
 }
 

@@ -20,7 +20,9 @@ fn begin(folder: &TempDir) -> Result<Begun> {
     let log = EventLog::new();
     let warnings = Arc::new(AtomicUsize::new(0));
     let heard = warnings.clone();
-    let warn = move |_| drop(heard.fetch_add(1, Ordering::SeqCst));
+    let warn = move |_| {
+        heard.fetch_add(1, Ordering::SeqCst);
+    };
     let (keeper, remembered) = Keeper::start(folder.path(), UUID, &log, warn)?;
     Ok(Begun {
         log,
