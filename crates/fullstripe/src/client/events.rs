@@ -3,6 +3,7 @@
 use super::Reach;
 use crate::api::schema::{Events, NumberedEvent};
 use crate::commands::words::{date, print_note, print_text};
+use crate::serve::events::START_NOTE;
 use anyhow::Result;
 use clap::Args;
 use std::io::Write;
@@ -73,14 +74,15 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Events in a row that tell the same of the same thing: a failed volume has one for each read.
+/// Events in a row that tell the same of the same thing: a failed volume has one for each read. Notes on the start are
+/// of one kind, and each says something else.
 fn runs(events: &[NumberedEvent]) -> Vec<&[NumberedEvent]> {
     let subject = |one: &NumberedEvent| {
         let told = &one.event;
         (told.kind.clone(), told.volume.clone(), told.member.clone())
     };
     events
-        .chunk_by(|one, next| subject(one) == subject(next))
+        .chunk_by(|one, next| subject(one) == subject(next) && one.event.kind != START_NOTE)
         .collect()
 }
 
@@ -151,6 +153,18 @@ mod tests {
            3  2023-11-14 22:13:20 UTC  volume b: LBA 3 cannot be read
            4  2023-11-14 22:13:20 UTC  volume a: LBA 4 cannot be read, and 2 more like it up to number 6 at 2023-11-14 22:13:20 UTC
         ");
+    }
+
+    #[test]
+    fn notes_on_the_start_are_told_one_by_one() {
+        let note = |number| {
+            let mut event = event(&format!("note {number}"));
+            event.kind = START_NOTE.to_owned();
+            NumberedEvent::new(number, event)
+        };
+        let events = [note(1), note(2), note(3)];
+        let text: String = runs(&events).iter().map(|run| run_text(run)).collect();
+        assert_eq!(text.lines().count(), 3, "{text}");
     }
 
     #[test]

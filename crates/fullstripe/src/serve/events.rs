@@ -261,10 +261,13 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
     told.volume = Some(name);
 }
 
+/// Kind of notes on the start. Each says something else.
+pub const START_NOTE: &str = "start-note";
+
 /// What was found, or had to be done, before the array could start.
 #[must_use]
 pub fn tell_start_note(note: &str) -> Told {
-    Told::of_process("start-note", note.to_owned(), false)
+    Told::of_process(START_NOTE, note.to_owned(), false)
 }
 
 /// A drive that `--spare` names is not taken, and why; the array goes on without it.
