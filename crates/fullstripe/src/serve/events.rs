@@ -6,7 +6,7 @@ use crate::commands::words::{count_of, size, without_error_number};
 use crate::container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
-use engine::event::{Event, NotRecorded, VolumeEnd};
+use engine::event::{Event, JobName, NotRecorded, VolumeEnd};
 use engine::policy::ErrorClass;
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
@@ -203,6 +203,11 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             let mut text = format!("{} {how}", job_name(job));
             if mismatches > 0 {
                 text += &format!(", {} did not match", count_of(mismatches, "stripe"));
+            }
+            match (job, mismatches) {
+                (JobName::Repair, 1) => text += " and was corrected",
+                (JobName::Repair, 2..) => text += " and were corrected",
+                _ => {}
             }
             if failures > 0 {
                 text += &format!(", {} could not be done", count_of(failures, "stripe"));

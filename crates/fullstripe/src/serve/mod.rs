@@ -18,36 +18,36 @@ pub mod runtime;
 mod scratch;
 pub mod scrub;
 mod snapshot;
+mod sockets;
+mod spares;
 pub mod status;
 mod watch;
 
 use crate::api::event_log::fold;
-use crate::api::schema::SpareRequest;
-use crate::api::socket_path::SocketPath;
-use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
+use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
 use crate::commands::conflicts;
 use crate::commands::exit_codes;
-use crate::commands::open::{for_change, for_reading, refuse_twins};
 use crate::commands::words::{parse_level, size};
 use crate::container::Container;
 use crate::container::assemble::assemble;
-use crate::container::probe::Probed;
 use crate::unix_socket::ClaimedSocket;
 
 use announcer::Announcer;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use ending::Signals;
 use engine::shard::Options;
-use events::{Told, tell_spare_refused, tell_start_note};
+use events::{Told, tell_start_note};
 use metadata::imsm::Uuid;
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::StartOptions;
 use nbd::{Address, Listening};
 use remembering::{Remembering, Tell};
 use runtime::{RunOptions, Runtime};
+use sockets::Sockets;
+use spares::{NamedSpares, add_spares, open_drives};
 use status::Status;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -171,45 +171,6 @@ fn start_notes(container: &Container) -> Vec<String> {
     of_drives.chain(&container.notes).cloned().collect()
 }
 
-/// What `--spare` has named.
-#[derive(Default)]
-struct NamedSpares {
-    /// Those that are yet to be added.
-    new: Vec<String>,
-    /// What to tell of those that cannot be opened.
-    refused: Vec<Told>,
-}
-
-/// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
-/// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
-/// An array does not need its spares, so it starts without one that cannot be opened.
-fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)> {
-    refuse_twins(&[&args.drives[..], &args.spare].concat())?;
-    let open = match args.read_only {
-        true => for_reading,
-        false => for_change,
-    };
-    let mut drives = open(&args.drives)?;
-    let mut spares = NamedSpares::default();
-    for spec in &args.spare {
-        match open(std::slice::from_ref(spec)) {
-            Ok(opened) => {
-                let (new, recorded) = opened
-                    .into_iter()
-                    .partition(|drive| matches!(drive.found, Ok(None)));
-                let new: Vec<Probed> = new;
-                drives.extend::<Vec<Probed>>(recorded);
-                spares.new.extend(new.iter().map(|_| spec.clone()));
-            }
-            Err(error) => {
-                let why = format!("{error:#}");
-                spares.refused.push(tell_spare_refused(spec, &why));
-            }
-        }
-    }
-    Ok((drives, spares))
-}
-
 fn parsed_size(what: &str, text: &str) -> Result<u64> {
     parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
 }
@@ -239,38 +200,6 @@ fn run_options(args: &ServeArgs) -> Result<RunOptions> {
             ..Options::default()
         },
     })
-}
-
-/// The sockets, made before anything is done to drives: one that cannot be made is no reason to stop an array that has
-/// just been started. Who connects early waits until the array is served.
-struct Sockets {
-    api: ApiSocket,
-    nbd: Vec<Listening>,
-}
-
-impl Sockets {
-    fn claim(args: &ServeArgs) -> Result<Sockets> {
-        let path = SocketPath::choose(args.socket.as_deref());
-        let api = ApiSocket::claim(&path)?;
-        let addresses = match args.nbd.is_empty() {
-            true => vec![Address::Unix(path.path.with_file_name("nbd.sock"))],
-            false => args.nbd.clone(),
-        };
-        let twice = (1..addresses.len()).find(|&at| addresses[..at].contains(&addresses[at]));
-        if let Some(at) = twice {
-            bail!(
-                "--nbd {} is given twice; name each address once",
-                addresses[at]
-            );
-        }
-        let nbd = addresses
-            .iter()
-            .map(|address| nbd::listen(address, args.listen));
-        Ok(Sockets {
-            api,
-            nbd: nbd.collect::<Result<Vec<Listening>>>()?,
-        })
-    }
 }
 
 fn serve(
@@ -391,33 +320,6 @@ fn open_to_users(
     let sockets = nbd::start_listening(&shared, listening);
     ready(announcer, &shared, args.json)?;
     Ok((api, sockets))
-}
-
-/// Adds the drives that `--spare` names and that are not the array's already; one that cannot be taken is told.
-fn add_spares(
-    args: &ServeArgs,
-    (shared, spares): (&runtime::Shared, &Spares),
-    drives: &[String],
-    tell: &dyn Fn(Told),
-) {
-    for drive in drives {
-        let request = SpareRequest {
-            drive: drive.clone(),
-            force: false,
-        };
-        let added = match args.read_only {
-            true => Err("--read-only takes no spares".to_owned()),
-            false => spares
-                .add(shared, &request)
-                .map_err(|error| match error.protects_data {
-                    true => format!("{error}, as an option of `add-spare`"),
-                    false => error.to_string(),
-                }),
-        };
-        if let Err(why) = added {
-            tell(tell_spare_refused(drive, &why));
-        }
-    }
 }
 
 /// The two ways to tell what has happened.

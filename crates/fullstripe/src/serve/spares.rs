@@ -1,0 +1,76 @@
+//! The drives that the command line names: the array's, and spares for it, which it does not need to start.
+
+use super::ServeArgs;
+use super::events::{Told, tell_spare_refused};
+use super::runtime::Shared;
+use crate::api::Spares;
+use crate::api::schema::SpareRequest;
+use crate::commands::open::{for_change, for_reading, refuse_twins};
+use crate::container::probe::Probed;
+use anyhow::Result;
+
+/// What `--spare` has named.
+#[derive(Default)]
+pub(super) struct NamedSpares {
+    /// Those that are yet to be added.
+    pub new: Vec<String>,
+    /// What to tell of those that cannot be opened.
+    pub refused: Vec<Told>,
+}
+
+/// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
+/// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
+/// An array does not need its spares, so it starts without one that cannot be opened.
+pub(super) fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)> {
+    refuse_twins(&[&args.drives[..], &args.spare].concat())?;
+    let open = match args.read_only {
+        true => for_reading,
+        false => for_change,
+    };
+    let mut drives = open(&args.drives)?;
+    let mut spares = NamedSpares::default();
+    for spec in &args.spare {
+        match open(std::slice::from_ref(spec)) {
+            Ok(opened) => {
+                let (new, recorded) = opened
+                    .into_iter()
+                    .partition(|drive| matches!(drive.found, Ok(None)));
+                let new: Vec<Probed> = new;
+                drives.extend::<Vec<Probed>>(recorded);
+                spares.new.extend(new.iter().map(|_| spec.clone()));
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                spares.refused.push(tell_spare_refused(spec, &why));
+            }
+        }
+    }
+    Ok((drives, spares))
+}
+
+/// Adds the drives that `--spare` names and that are not the array's already; one that cannot be taken is told.
+pub(super) fn add_spares(
+    args: &ServeArgs,
+    (shared, spares): (&Shared, &Spares),
+    drives: &[String],
+    tell: &dyn Fn(Told),
+) {
+    for drive in drives {
+        let request = SpareRequest {
+            drive: drive.clone(),
+            force: false,
+        };
+        let added = match args.read_only {
+            true => Err("--read-only takes no spares".to_owned()),
+            false => spares
+                .add(shared, &request)
+                .map_err(|error| match error.protects_data {
+                    true => format!("{error}, as an option of `add-spare`"),
+                    false => error.to_string(),
+                }),
+        };
+        if let Err(why) = added {
+            tell(tell_spare_refused(drive, &why));
+        }
+    }
+}
