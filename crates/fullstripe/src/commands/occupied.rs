@@ -36,7 +36,7 @@ fn own_format(probed: &Probed) -> Option<Finding> {
     let what = match &probed.found {
         Ok(None) => probed.shadow.remains()?,
         Ok(Some(found)) if found.mpb.is_spare() => "the IMSM record of a spare drive".to_owned(),
-        Ok(Some(found)) => format!("a member of {}", of_array(&found.mpb)),
+        Ok(Some(found)) => format!("the record of {}", of_array(&found.mpb)),
         Err(error) => format!("a damaged record of an IMSM array ({error})"),
     };
     Some(Finding {

@@ -125,7 +125,7 @@ fn members_of_another_array_are_not_taken() {
     rig.refused(line, 4, "(volume old); --force destroys it", &["d0", "e0"]);
     let made = rig.json("create new --level 1 --force d0 e0", 0);
     let destroyed = made["destroyed"][0].as_str().unwrap();
-    assert!(destroyed.starts_with("d0 holds a member of the IMSM container"));
+    assert!(destroyed.starts_with("d0 holds the record of the IMSM container"));
     let backup = made["backup"].as_str().unwrap();
     assert!(fs::metadata(backup).is_ok(), "{backup}");
 }
