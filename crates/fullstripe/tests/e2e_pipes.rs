@@ -45,7 +45,10 @@ fn a_reader_of_the_output_who_stops_reading_is_no_failure() {
         let Output { status, stderr, .. } = command.stdout(closed_pipe()).output().unwrap();
         let said = String::from_utf8_lossy(&stderr);
         assert!(status.success(), "{line}: {status}, {said}");
-        assert_eq!(said, "", "{line}");
+        // How far long work is may be said: how long it takes is the machine's.
+        let is_progress = |said: &&str| said.contains(" UTC  points: ");
+        let said: Vec<&str> = said.lines().filter(|said| !is_progress(said)).collect();
+        assert!(said.is_empty(), "{line}: {said:?}");
     }
 }
 
