@@ -101,6 +101,10 @@ pub enum Event {
         volume: VolumeId,
         /// What.
         job: JobName,
+        /// The slot that is filled or copied.
+        slot: Option<Slot>,
+        /// The drive that is filled for it.
+        member: Option<MemberId>,
     },
     /// Background work ended.
     JobEnded {

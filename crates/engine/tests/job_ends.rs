@@ -161,6 +161,8 @@ fn copying() -> Event {
     Event::JobStarted {
         volume: VOLUME,
         job: JobName::Replace,
+        slot: Some(Slot(1)),
+        member: Some(MemberId(4)),
     }
 }
 

@@ -212,11 +212,7 @@ impl Jobs {
 
     pub fn status(&self, at: usize) -> Option<JobStatus> {
         let job = self.jobs.get(at)?.as_ref()?;
-        let (slot, copied_to) = match job.view.kind {
-            JobKind::Rebuild(slot) => (Some(slot), None),
-            JobKind::Replace(slot, to) => (Some(slot), Some(to)),
-            JobKind::Sync | JobKind::Check { .. } => (None, None),
-        };
+        let (slot, copied_to) = job.view.kind.slot_and_copy();
         Some(JobStatus {
             slot,
             copied_to,
@@ -439,8 +435,16 @@ impl Controller {
         };
         job.started = true;
         job.measure_pace(now);
-        let (volume, name) = (VolumeId(at as u8), job.name);
-        self.event(Event::JobStarted { volume, job: name });
+        let (volume, name, kind) = (VolumeId(at as u8), job.name, job.view.kind);
+        let in_slot = |slot: Slot| self.record.volumes[at].slots[usize::from(slot.0)].member;
+        let (slot, copied_to) = kind.slot_and_copy();
+        let member = copied_to.or_else(|| in_slot(slot?));
+        self.event(Event::JobStarted {
+            volume,
+            job: name,
+            slot,
+            member,
+        });
         self.view_changed();
     }
 

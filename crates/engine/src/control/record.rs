@@ -322,6 +322,18 @@ pub enum JobKind {
     },
 }
 
+impl JobKind {
+    /// The slot that is filled or copied, and the drive to which it is copied.
+    #[must_use]
+    pub fn slot_and_copy(self) -> (Option<Slot>, Option<MemberId>) {
+        match self {
+            JobKind::Rebuild(slot) => (Some(slot), None),
+            JobKind::Replace(slot, to) => (Some(slot), Some(to)),
+            JobKind::Sync | JobKind::Check { .. } => (None, None),
+        }
+    }
+}
+
 /// A background job as the shards see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobView {

@@ -178,16 +178,22 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             (
                 volume,
                 "spare-activated",
-                format!("rebuild of slot {} onto {} has begun", slot.0, names.member(member)),
+                format!("{} takes slot {} and is to be filled", names.member(member), slot.0),
                 false,
             )
         }
-        Event::JobStarted { volume, job } => (
+        Event::JobStarted {
             volume,
-            "job-started",
-            format!("{} has begun", job_name(job)),
-            false,
-        ),
+            job,
+            slot,
+            member,
+        } => {
+            let onto = slot.zip(member).map(|(slot, member)| {
+                format!(" of slot {} onto {}", slot.0, names.member(member))
+            });
+            let text = format!("{}{} has begun", job_name(job), onto.unwrap_or_default());
+            (volume, "job-started", text, false)
+        }
         Event::JobEnded {
             volume,
             job,

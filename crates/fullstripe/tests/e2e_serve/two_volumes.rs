@@ -44,7 +44,7 @@ fn two_volumes_on_the_same_drives_fail_and_return_together() {
     let second_start = server
         .events()
         .iter()
-        .rposition(|line| line.contains("rebuild has begun"));
+        .rposition(|line| line.contains(": rebuild of slot"));
     assert!(
         first_end < second_start,
         "one rebuild at a time: {:#?}",

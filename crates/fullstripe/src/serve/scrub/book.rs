@@ -147,7 +147,7 @@ impl Book {
     /// Notes what an event says, and returns it as it is to be told.
     pub fn hear(&mut self, event: Event, now_s: u64) -> Event {
         match event {
-            Event::JobStarted { volume, job } if scrubs(job).is_some() => {
+            Event::JobStarted { volume, job, .. } if scrubs(job).is_some() => {
                 self.begun(volume, job, now_s);
             }
             Event::JobEnded {

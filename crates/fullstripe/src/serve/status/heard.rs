@@ -29,6 +29,7 @@ impl Facts {
             News::Engine(Event::JobStarted {
                 volume,
                 job: JobName::Rebuild,
+                ..
             }) => {
                 self.bad_block_log_full = None;
                 self.note_given_up(*volume, None);
@@ -124,6 +125,8 @@ mod tests {
         facts.hear(&News::Engine(Event::JobStarted {
             volume: VOLUME,
             job: JobName::Rebuild,
+            slot: None,
+            member: None,
         }));
         assert_eq!(
             (facts.bad_block_log_full, facts.given_up[0].clone()),

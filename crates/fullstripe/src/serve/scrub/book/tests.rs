@@ -72,6 +72,8 @@ fn begin(book: &mut Book, job: JobName, now_s: u64) {
         Event::JobStarted {
             volume: VOLUME,
             job,
+            slot: None,
+            member: None,
         },
         now_s,
     );
