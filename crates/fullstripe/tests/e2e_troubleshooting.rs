@@ -221,6 +221,12 @@ for half in d0.img d1.img; do up --degraded $half; put; down; done",
     ),
     case(
         "No array on the drives",
+        "made",
+        "fullstripe serve d4.img d5.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The records of an array are gone",
         "made; fullstripe metadata save -o before.json $all
 for drive in $all; do dd if=/dev/zero of=$drive bs=512 seek=131070 count=1 conv=notrunc status=none; done",
         "fullstripe serve $all",
@@ -266,8 +272,8 @@ fullstripe create raid0 --level 0 d0.img d1.img d2.img > made.txt; up --degraded
     ),
     only_provoked(
         "No permission on the drives",
-        "root; need other $REAL --version; chmod 755 .; made; chmod 600 $all",
-        "other $REAL serve $PWD/d0.img $PWD/d1.img $PWD/d2.img $PWD/d3.img",
+        "root; need other $REAL --version; chmod 755 .; made; chmod 600 $all; mkdir -m 777 free",
+        "other $REAL serve $PWD/d0.img $PWD/d1.img $PWD/d2.img $PWD/d3.img --socket $PWD/free/api",
     ),
     only_provoked(
         "io_uring is forbidden",
