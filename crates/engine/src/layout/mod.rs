@@ -14,6 +14,8 @@ use crate::limits::{
     VOLUME_MEMBERS_MAX,
 };
 use crate::units::{ShardId, Slot, SlotSet};
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use planted::{Bug, planted};
 
@@ -41,11 +43,52 @@ impl fmt::Display for Level {
     }
 }
 
+impl Level {
+    /// Fewest members of a volume.
+    #[must_use]
+    pub fn members_min(self) -> usize {
+        match self {
+            Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid10 => 4,
+            Level::Raid5 => 3,
+        }
+    }
+
+    /// Whether a volume of this level can have so many members.
+    ///
+    /// # Errors
+    /// [`GeometryError::Members`], in words that hold for every command that makes or plans an array.
+    pub fn check_members(self, members: usize) -> Result<(), GeometryError> {
+        let fits = (self.members_min()..=VOLUME_MEMBERS_MAX).contains(&members)
+            && (self != Level::Raid10 || members.is_multiple_of(2));
+        fits.then_some(()).ok_or(GeometryError::Members {
+            level: self,
+            members,
+        })
+    }
+}
+
+/// How many drives an array needs, in the one wording there is: `3 to 64 drives`.
+#[must_use]
+pub fn drives_in_words(least: usize, is_even: bool) -> String {
+    if is_even {
+        format!("an even number of drives from {least} to {VOLUME_MEMBERS_MAX}")
+    } else {
+        format!("{least} to {VOLUME_MEMBERS_MAX} drives")
+    }
+}
+
 /// Why a geometry is impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GeometryError {
     /// The level does not work with this many members.
-    Members,
+    Members {
+        /// The level.
+        level: Level,
+        /// How many members it was to have.
+        members: usize,
+    },
     /// The chunk is not a power of two from 4 KiB to 1 MiB.
     Chunk,
     /// Block size is neither 512 nor 4096.
@@ -56,14 +99,10 @@ pub enum GeometryError {
 
 impl fmt::Display for GeometryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = VOLUME_MEMBERS_MAX;
         f.write_str(match self {
-            GeometryError::Members => {
-                return write!(
-                    f,
-                    "wrong number of members: RAID 0 takes 1 to {MOST}, RAID 1 2 to {MOST}, RAID 10 an \
-                     even number from 4 to {MOST}, RAID 5 3 to {MOST}"
-                );
+            GeometryError::Members { level, members } => {
+                let needed = drives_in_words(level.members_min(), *level == Level::Raid10);
+                return write!(f, "{level} needs {needed}, not {members}");
             }
             GeometryError::Chunk => "the chunk must be a power of two from 4 KiB to 1 MiB",
             GeometryError::Block => "the block size must be 512 or 4096 bytes",
@@ -105,16 +144,7 @@ pub struct Location {
 impl Geometry {
     /// Checks every border and returns the geometry; RAID 1 ignores `chunk_bytes`.
     pub fn new(mut shape: Geometry) -> Result<Geometry, GeometryError> {
-        let members = shape.members as usize;
-        let fits = match shape.level {
-            Level::Raid0 => members >= 1,
-            Level::Raid1 => members >= 2,
-            Level::Raid10 => members >= 4 && members.is_multiple_of(2),
-            Level::Raid5 => members >= 3,
-        };
-        if !fits || members > VOLUME_MEMBERS_MAX {
-            return Err(GeometryError::Members);
-        }
+        shape.level.check_members(usize::from(shape.members))?;
         if shape.block_bytes != 512 && shape.block_bytes != 4096 {
             return Err(GeometryError::Block);
         }

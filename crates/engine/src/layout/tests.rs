@@ -111,15 +111,22 @@ fn impossible_geometries_are_refused() {
         change(&mut shape);
         Geometry::new(shape).expect_err("an impossible geometry")
     };
-    assert_eq!(refused(|shape| shape.members = 2), GeometryError::Members);
-    assert_eq!(refused(|shape| shape.members = 65), GeometryError::Members);
-    assert_eq!(
-        refused(|shape| {
-            shape.level = Level::Raid10;
-            shape.members = 5;
-        }),
-        GeometryError::Members
-    );
+    for (level, members, sentence) in [
+        (Level::Raid5, 2, "RAID 5 needs 3 to 64 drives, not 2"),
+        (Level::Raid5, 65, "RAID 5 needs 3 to 64 drives, not 65"),
+        (Level::Raid0, 0, "RAID 0 needs 1 to 64 drives, not 0"),
+        (Level::Raid1, 1, "RAID 1 needs 2 to 64 drives, not 1"),
+        (
+            Level::Raid10,
+            5,
+            "RAID 10 needs an even number of drives from 4 to 64, not 5",
+        ),
+    ] {
+        let mut shape = good;
+        (shape.level, shape.members) = (level, members);
+        let error = Geometry::new(shape).expect_err("an impossible geometry");
+        assert_eq!(error.to_string(), sentence);
+    }
     assert_eq!(
         refused(|shape| shape.chunk_bytes = 12 << 10),
         GeometryError::Chunk

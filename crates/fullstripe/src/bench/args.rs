@@ -3,7 +3,7 @@
 use super::config::{BenchJob, Config, Workload};
 use super::cost::CostArgs;
 use crate::commands::write_hole::WriteHole;
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
@@ -24,7 +24,7 @@ pub struct BenchArgs {
     member: Option<String>,
     /// Number of members
     #[arg(long, required_unless_present = "cost")]
-    count: Option<u8>,
+    count: Option<u32>,
     /// Workload: randread, randwrite, read, write, or rw:PCT, random with PCT percent reads; or a
     /// background job without clients: rebuild, scrub
     #[arg(long, default_value = "randread", value_parser = parse_operation)]
@@ -105,10 +105,14 @@ impl BenchArgs {
         else {
             bail!("an array is missing; give --level, --member and --count");
         };
+        let drives = count as usize;
+        level
+            .check_members(drives)
+            .map_err(|error| anyhow!("--count: {error}"))?;
         let config = Config {
             level,
             member: member.clone(),
-            count,
+            count: u8::try_from(drives)?,
             workload: match self.rw {
                 Measured::Requests(workload) => workload,
                 Measured::Job(_) => Workload::READS,
@@ -282,11 +286,11 @@ mod tests {
             ),
             (
                 "--level 0 --member ram:1m --count 0",
-                "--count 0 is impossible; give 1 to 64",
+                "--count: RAID 0 needs 1 to 64 drives, not 0",
             ),
             (
-                "--level 0 --member ram:1m --count 65",
-                "--count 65 is impossible",
+                "--level 5 --member ram:1m --count 300",
+                "--count: RAID 5 needs 3 to 64 drives, not 300",
             ),
             (
                 "--level 0 --member ram:1m --count 2 --bs 1000",

@@ -5,7 +5,6 @@ use anyhow::{Context, bail, ensure};
 use drives::completion::CompletionMode;
 use drives::spec::{MemberSpec, Target};
 use engine::layout::Level;
-use engine::limits::VOLUME_MEMBERS_MAX;
 use std::fmt;
 use std::time::Duration;
 
@@ -124,10 +123,6 @@ impl Config {
             u64::from(queue_depth) * self.payload_block_bytes() <= PAYLOAD_BYTES_MAX,
             "--qd {queue_depth} times --bs {block_bytes} is more than {} GiB of payload; lower one",
             PAYLOAD_BYTES_MAX >> 30
-        );
-        ensure!(
-            usize::from(count) <= VOLUME_MEMBERS_MAX && count > 0,
-            "--count {count} is impossible; give 1 to {VOLUME_MEMBERS_MAX}"
         );
         if let Some(failed) = self.failed {
             ensure!(

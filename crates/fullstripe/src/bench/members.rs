@@ -408,7 +408,7 @@ mod tests {
         for (config, wanted) in [
             (
                 config(Level::Raid5, "null:64m", 2),
-                "no RAID 5 of 2 such members: wrong number",
+                "no RAID 5 of 2 such members: RAID 5 needs 3 to 64 drives",
             ),
             (
                 config(Level::Raid10, "null:64m", 1),

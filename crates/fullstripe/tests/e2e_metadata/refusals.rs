@@ -148,9 +148,13 @@ fn names_levels_and_shapes_that_cannot_be() {
         (
             "create a --level 5 d0 d1",
             1,
-            "RAID 5 needs 3 to 255 drives, not 2",
+            "RAID 5 needs 3 to 64 drives, not 2",
         ),
-        ("create a --level 10 d0 d1 d2", 1, "RAID 10 needs 4"),
+        (
+            "create a --level 10 d0 d1 d2",
+            1,
+            "RAID 10 needs an even number of drives from 4 to 64, not 3",
+        ),
         (
             "create a --level 1 d0 d1 d2",
             1,
@@ -384,7 +388,11 @@ fn requests_that_cannot_be_explained() {
         ),
         (
             "explain --level 5 --members 2 --read 4k@0",
-            "RAID 5 3 to 64",
+            "RAID 5 needs 3 to 64 drives, not 2",
+        ),
+        (
+            "explain --level 5 --members 256 --read 4k@0",
+            "RAID 5 needs 3 to 64 drives, not 256",
         ),
     ] {
         rig.refused(line, 1, wanted, ALL);

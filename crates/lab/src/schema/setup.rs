@@ -85,8 +85,8 @@ pub enum Level {
     Raid10,
 }
 
-/// Most drives of one array: what IMSM metadata can hold.
-const COUNT_MAX: u32 = 255;
+/// Most drives of one array: what the engine carries.
+const COUNT_MAX: u32 = engine::limits::VOLUME_MEMBERS_MAX as u32;
 /// Largest chunk: 1 GiB.
 const CHUNK_MAX_KIB: u32 = 1 << 20;
 /// Most cores of the engine: what it has numbers for, on processors that have as many.
@@ -131,6 +131,18 @@ impl Level {
             Level::Raid0 | Level::Raid1 => 2,
             Level::Raid5 => 3,
             Level::Raid10 => 4,
+        }
+    }
+
+    /// How many drives it needs, as in a sentence: `3 to 64 drives`.
+    #[must_use]
+    pub fn drives_in_words(self) -> String {
+        match self {
+            Level::Single => "exactly 1 drive".to_owned(),
+            level => {
+                let is_even = level == Level::Raid10;
+                engine::layout::drives_in_words(level.drives_min() as usize, is_even)
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use super::backup::place::keep;
 use super::conflicts;
 use super::occupied;
 use super::open::for_change;
-use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
+use super::words::{SECTOR_BYTES, engine_level, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
 use crate::container::assemble::geometry_of;
 use crate::container::bitmap::new_bitmap;
@@ -84,13 +84,9 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
 
 fn create(args: &CreateArgs) -> Result<ExitCode> {
     let spec = spec(args)?;
-    let most = engine::limits::VOLUME_MEMBERS_MAX;
-    if args.drives.len() > most {
-        bail!(
-            "{} drives are more than an array is served with; name at most {most}",
-            args.drives.len()
-        );
-    }
+    engine_level(args.level)
+        .check_members(args.drives.len())
+        .map_err(anyhow::Error::msg)?;
     let drives = for_change(&args.drives)?;
     require_lasting(&drives)?;
     let created = match whole_container(&drives) {

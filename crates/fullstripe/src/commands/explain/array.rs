@@ -34,9 +34,14 @@ impl Array {
     ///
     /// # Errors
     /// There is no such shape.
-    pub fn described(level: Level, members: u8, chunk: Option<u64>) -> Result<Array> {
+    pub fn described(level: Level, members: u32, chunk: Option<u64>) -> Result<Array> {
+        let level_here = engine_level(level);
+        level_here
+            .check_members(members as usize)
+            .map_err(anyhow::Error::msg)?;
+        let members = u8::try_from(members)?;
         let shape = Geometry {
-            level: engine_level(level),
+            level: level_here,
             members,
             chunk_bytes: u32::try_from(chunk.unwrap_or(DEFAULT_CHUNK_BYTES)).unwrap_or(0),
             start_bytes: 0,

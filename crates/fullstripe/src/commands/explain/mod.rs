@@ -52,7 +52,7 @@ pub struct ExplainArgs {
     level: Option<Level>,
     /// With --level: of so many drives.
     #[arg(long, requires = "level")]
-    members: Option<u8>,
+    members: Option<u32>,
     /// With --level: with chunks of this size; 128k unless given.
     #[arg(long, value_parser = parse_size, requires = "level")]
     chunk: Option<u64>,

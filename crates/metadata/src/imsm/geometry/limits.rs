@@ -201,13 +201,20 @@ impl fmt::Display for GeometryError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MemberCount { level, members } => {
+                if *members > MAX_MEMBERS {
+                    return write!(
+                        out,
+                        "the metadata of an array cannot count {members} drives"
+                    );
+                }
+                // How many an array can be served with is the engine's to say, which it does before this.
                 let rule = match level {
-                    Level::Raid0 => "1 to 255",
-                    Level::Raid1 => "exactly 2",
-                    Level::Raid10 => "4, or a larger even number up to 254",
-                    Level::Raid5 => "3 to 255",
+                    Level::Raid0 => "at least 1 drive",
+                    Level::Raid1 => "exactly 2 drives",
+                    Level::Raid10 => "an even number of drives from 4",
+                    Level::Raid5 => "at least 3 drives",
                 };
-                write!(out, "{level} needs {rule} drives, not {members}")
+                write!(out, "{level} needs {rule}, not {members}")
             }
             Self::Strip { strip_sectors } => write!(
                 out,
