@@ -111,12 +111,12 @@ fn what_is_not_understood_is_a_sentence() {
         (
             "p4510-8tb",
             "p4510-8t",
-            "p.toml: setup.one.drive does not know \"p4510-8t\"; nearest: \"p4510-8tb\", \"p4510-1tb\" or \"p4510-2tb\".",
+            "p.toml: setup.one.drive does not know \"p4510-8t\"; nearest: \"p4510-8tb\", \"p4510-1tb\" or \"p4510-2tb\"",
         ),
         (
             "qd = 64",
             "qd = 0",
-            "p.toml: points.slow.workload.qd must be from 1 to 65536, is 0.",
+            "p.toml: points.slow.workload.qd must be from 1 to 65536, is 0",
         ),
         (
             "count = 1",

@@ -23,7 +23,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}.", self.sentence())
+        out.write_str(&self.sentence())
     }
 }
 

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(
             with_id("p4510-3tb").unwrap_err().to_string(),
             "profiles/drives: \"p4510-3tb\" is no drive that there is a profile of; nearest: \"p4510-1tb\", \
-             \"p4510-2tb\" or \"p4510-4tb\"."
+             \"p4510-2tb\" or \"p4510-4tb\""
         );
     }
 
@@ -124,14 +124,14 @@ mod tests {
             (
                 "a.toml",
                 text,
-                "a.toml: member describes 4 drives: name one, like \"a.toml#p4510-1tb\".",
+                "a.toml: member describes 4 drives: name one, like \"a.toml#p4510-1tb\"",
             ),
             (
                 "a.toml#p4510-9tb",
                 text,
                 "a.toml: member has no \"p4510-9tb\"; nearest: \"p4510-1tb\", ",
             ),
-            ("a.toml", "schema = 1", "a.toml: family is missing."),
+            ("a.toml", "schema = 1", "a.toml: family is missing"),
         ] {
             let refusal = in_file(name, text).expect_err(name).to_string();
             assert!(refusal.starts_with(expected), "{refusal}");

@@ -20,7 +20,7 @@ pub struct FigureError {
 
 impl fmt::Display for FigureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {}.", self.name, self.key, self.rule)
+        write!(f, "{}: {} {}", self.name, self.key, self.rule)
     }
 }
 

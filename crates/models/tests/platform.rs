@@ -353,7 +353,7 @@ fn exports_cost_both_sides_and_more_with_more_bytes() {
         negative.server.request_cycles.value = -1.0;
         assert_eq!(
             negative.export().expect_err("no such work").to_string(),
-            format!("{name}: server.request_cycles is -1, but has to be from 0 to 10000000.")
+            format!("{name}: server.request_cycles is -1, but has to be from 0 to 10000000")
         );
     }
 }

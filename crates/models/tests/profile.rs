@@ -83,42 +83,42 @@ fn a_wrong_number_is_told_in_one_sentence() {
         (
             "p4510-2tb.read_kiops",
             2000.0,
-            "p4510-2tb: ratings.read_kiops needs 8192 MB/s, but the link has 3938 MB/s.",
+            "p4510-2tb: ratings.read_kiops needs 8192 MB/s, but the link has 3938 MB/s",
         ),
         (
             "p4510-2tb.write_mb_s",
             -1.0,
-            "p4510-2tb: ratings.write_mb_s is -1, but must not be negative.",
+            "p4510-2tb: ratings.write_mb_s is -1, but must not be negative",
         ),
         (
             "latency.read_us",
             50.0,
-            "p4510-2tb: latency.read_us is below its floor: the stages alone take 65 us.",
+            "p4510-2tb: latency.read_us is below its floor: the stages alone take 65 us",
         ),
         (
             "p4510-2tb.steady_write_kiops",
             600.0,
-            "p4510-2tb: ratings.steady_write_kiops times 4 KiB is more than ratings.write_mb_s.",
+            "p4510-2tb: ratings.steady_write_kiops times 4 KiB is more than ratings.write_mb_s",
         ),
         (
             "p4510-2tb.units",
             12.5,
-            "p4510-2tb: ratings.units is 12.5, but has to be a whole number.",
+            "p4510-2tb: ratings.units is 12.5, but has to be a whole number",
         ),
         (
             "media.program_us",
             0.0,
-            "p4510-2tb: media.program_us is 0, but has to be above 0.",
+            "p4510-2tb: media.program_us is 0, but has to be above 0",
         ),
         (
             "stalls.long_per_read",
             1.5,
-            "p4510-2tb: stalls.long_per_read is 1.5, but has to be at most 1.",
+            "p4510-2tb: stalls.long_per_read is 1.5, but has to be at most 1",
         ),
         (
             "controller.buffer_kib",
             64.0,
-            "p4510-2tb: controller.buffer_kib has to hold the largest command (limits.command_max_kib).",
+            "p4510-2tb: controller.buffer_kib has to hold the largest command (limits.command_max_kib)",
         ),
     ] {
         let mut family = family();
@@ -133,7 +133,7 @@ fn a_wrong_number_is_told_in_one_sentence() {
     assert_eq!(
         unknown.to_string(),
         "p4510: p4510-3tb is not a drive of this family, which has \
-         p4510-1tb, p4510-2tb, p4510-4tb, p4510-8tb."
+         p4510-1tb, p4510-2tb, p4510-4tb, p4510-8tb"
     );
 }
 

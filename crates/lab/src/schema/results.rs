@@ -276,7 +276,7 @@ mod tests {
             .to_string();
         assert_eq!(
             message,
-            "r.json: schema must be 1, is 9: this program reads no other version."
+            "r.json: schema must be 1, is 9: this program reads no other version"
         );
         let unknown = json.replacen("\"seeds\"", "\"sedes\"", 1);
         let message = Results::from_json("r.json", &unknown)

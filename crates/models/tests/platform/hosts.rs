@@ -91,7 +91,7 @@ fn mds_work_scales_with_the_clock_and_a_wrong_number_is_told() {
     wrong.figure_mut("array.stripe_cache_heads").unwrap().value = 16.0;
     assert_eq!(
         wrong.costs(&cores, 8).unwrap_err().to_string(),
-        "md-2018: array.stripe_cache_heads is 16, but has to be from 17 to 32768."
+        "md-2018: array.stripe_cache_heads is 16, but has to be from 17 to 32768"
     );
     wrong = md();
     wrong.schema = 7;

@@ -40,32 +40,32 @@ fn a_wrong_number_or_name_is_told_in_one_sentence() {
         (
             "bay.count",
             5.0,
-            "s2600wft-6154-x16: bay needs 20 lanes, but retimer has only 16 left.",
+            "s2600wft-6154-x16: bay needs 20 lanes, but retimer has only 16 left",
         ),
         (
             "stack.lanes",
             64.0,
-            "s2600wft-6154-x16: stack.lanes is 64, but socket-0 has only 48 left.",
+            "s2600wft-6154-x16: stack.lanes is 64, but socket-0 has only 48 left",
         ),
         (
             "stack.lanes",
             0.0,
-            "s2600wft-6154-x16: stack.lanes is 0, but has to be from 1 to 64.",
+            "s2600wft-6154-x16: stack.lanes is 0, but has to be from 1 to 64",
         ),
         (
             "bay.generation",
             3.5,
-            "s2600wft-6154-x16: bay.generation is 3.5, but has to be a whole number.",
+            "s2600wft-6154-x16: bay.generation is 3.5, but has to be a whole number",
         ),
         (
             "memory.socket_gb_s",
             -1.0,
-            "s2600wft-6154-x16: memory.socket_gb_s is -1, but has to be from 0.1 to 100000.",
+            "s2600wft-6154-x16: memory.socket_gb_s is -1, but has to be from 0.1 to 100000",
         ),
         (
             "packets.link_layer_share",
             f64::NAN,
-            "s2600wft-6154-x16: packets.link_layer_share is NaN, but has to be from 0 to 0.5.",
+            "s2600wft-6154-x16: packets.link_layer_share is NaN, but has to be from 0 to 0.5",
         ),
     ] {
         let mut machine = machine("s2600wft-6154-x16");
@@ -79,35 +79,35 @@ fn a_wrong_number_or_name_is_told_in_one_sentence() {
     lost.bays[0].parent = "retimr".to_string();
     assert_eq!(
         lost.graph().unwrap_err().to_string(),
-        "s2600wft-6154-x16: bay.parent is \"retimr\", which no node before it is called; nearest: retimer, stack, vmd."
+        "s2600wft-6154-x16: bay.parent is \"retimr\", which no node before it is called; nearest: retimer, stack, vmd"
     );
     let mut lost = machine("s2600wft-6154-x16");
     lost.nodes[0].parent = "socket-2".to_string();
     assert_eq!(
         lost.graph().unwrap_err().to_string(),
-        "s2600wft-6154-x16: stack.parent is \"socket-2\", which is no socket; nearest: socket-0, socket-1."
+        "s2600wft-6154-x16: stack.parent is \"socket-2\", which is no socket; nearest: socket-0, socket-1"
     );
     let graph = graph("s2600wft-6154-x16");
     let crowd = Platform::new(&graph, &[X4; 5], Buffers::Local).unwrap_err();
     assert_eq!(
         crowd.to_string(),
-        "s2600wft-6154-x16: bays have lanes for 4 drives, but 5 are asked for."
+        "s2600wft-6154-x16: bays have lanes for 4 drives, but 5 are asked for"
     );
     let nowhere = Platform::new(&graph, &[X4], Buffers::On(2)).unwrap_err();
     assert_eq!(
         nowhere.to_string(),
-        "s2600wft-6154-x16: socket 2 is not there: it has 2, counted from 0."
+        "s2600wft-6154-x16: socket 2 is not there: it has 2, counted from 0"
     );
     assert_eq!(
         graph.bays_of("stak").unwrap_err().to_string(),
-        "s2600wft-6154-x16: node \"stak\" is not known; nearest: stack, bay-0, bay-1."
+        "s2600wft-6154-x16: node \"stak\" is not known; nearest: stack, bay-0, bay-1"
     );
     assert_eq!(graph.bays_of("stack").unwrap(), [0, 1, 2, 3]);
     let mut file = host("linux-4.13");
     file.figure_mut("work.submit_cycles").unwrap().value = -3.0;
     assert_eq!(
         file.host().unwrap_err().to_string(),
-        "linux-4.13: work.submit_cycles is -3, but has to be from 0 to 10000000."
+        "linux-4.13: work.submit_cycles is -3, but has to be from 0 to 10000000"
     );
 }
 
@@ -151,7 +151,7 @@ fn any_number_makes_a_machine_or_a_sentence() {
                     platform.to_host_ns(0, 0, 5, 7, 1 << 20, 1);
                     platform.to_drive_ns(0, 0, 5, 7, 1 << 20);
                 }
-                Err(error) => assert!(error.to_string().ends_with('.'), "{error}"),
+                Err(error) => assert!(!error.to_string().ends_with('.'), "{error}"),
             }
         }
     }

@@ -106,7 +106,7 @@ fn is_right<T, E: std::fmt::Display>(read: Result<T, E>) -> Option<T> {
         Err(refusal) => {
             let sentence = refusal.to_string();
             assert!(
-                sentence.ends_with('.') && !sentence.contains('\n'),
+                !sentence.ends_with('.') && !sentence.contains('\n'),
                 "{sentence:?}"
             );
             None

@@ -83,7 +83,7 @@ impl Machine {
         let links = vec![library.profile(&setup.drive)?.link; setup.count as usize];
         let platform = Platform::new(&self.graph, &links, Buffers::Local);
         platform.map(|_| ()).map_err(|error| NotModelled {
-            reason: error.to_string().trim_end_matches('.').to_owned(),
+            reason: error.to_string(),
         })
     }
 

@@ -275,11 +275,11 @@ fn a_file_describes_a_drive() {
     };
     assert_eq!(
         refused("d/p.toml", text),
-        "d/p.toml: member describes 4 drives: name one, like \"d/p.toml#p4510-1tb\"."
+        "d/p.toml: member describes 4 drives: name one, like \"d/p.toml#p4510-1tb\""
     );
     assert_eq!(
         refused("p.toml#p4510-3tb", text),
-        "p.toml: member has no \"p4510-3tb\"; nearest: \"p4510-1tb\", \"p4510-2tb\" or \"p4510-4tb\"."
+        "p.toml: member has no \"p4510-3tb\"; nearest: \"p4510-1tb\", \"p4510-2tb\" or \"p4510-4tb\""
     );
     let slow = text.replace("read_us = { value = 85", "read_us = { value = 1");
     let sentence = refused("p.toml#p4510-2tb", &slow);

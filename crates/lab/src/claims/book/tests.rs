@@ -143,28 +143,28 @@ fn a_row_that_lacks_something_is_refused() {
         (
             "mechanism = \"media\"",
             "",
-            "a.toml: A-01.mechanism is missing: a V row says what must produce it.",
+            "a.toml: A-01.mechanism is missing: a V row says what must produce it",
         ),
-        ("value = \"rr.iops\"", "", "a.toml: A-01.value is missing."),
+        ("value = \"rr.iops\"", "", "a.toml: A-01.value is missing"),
         (
             "rr.iops",
             "rw.iops",
-            "a.toml: A-01.value names the point \"rw\", which is not in this file.",
+            "a.toml: A-01.value names the point \"rw\", which is not in this file",
         ),
         (
             "rr.iops",
             "rr.watts",
-            "a.toml: A-01.value is in W, but unit says IOPS.",
+            "a.toml: A-01.value is in W, but unit says IOPS",
         ),
         (
             "[1.0, inf]",
             "[2.0, 1.0]",
-            "a.toml: A-01.interval must be ordered and not below 0.",
+            "a.toml: A-01.interval must be ordered and not below 0",
         ),
         (
             "[1.0, inf]",
             "[nan, 1.0]",
-            "a.toml: A-01.interval must be ordered and not below 0.",
+            "a.toml: A-01.interval must be ordered and not below 0",
         ),
     ] {
         assert_eq!(refused(from, to), expected);

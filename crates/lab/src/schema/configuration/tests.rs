@@ -66,7 +66,7 @@ fn each_rule_is_one_sentence() {
         (
             "count = 4",
             "count = 1",
-            "setup.r0x4.count must be from 2 to 255 at this level, is 1",
+            "setup.r0x4.count must be from 2 to 64 at this level, is 1",
         ),
         (
             "level = 0",
@@ -111,7 +111,7 @@ fn each_rule_is_one_sentence() {
         (
             "chunk_kib = 64",
             "chunk_kib = 65",
-            "setup.r0x4.chunk_kib must be a power of two from 4 to 1048576, is 65",
+            "setup.r0x4.chunk_kib must be a power of two from 4 to 1024, is 65",
         ),
         (
             "setup = \"r0x4\"",
@@ -137,12 +137,12 @@ fn each_rule_is_one_sentence() {
     ] {
         assert_eq!(
             with(from, to).expect_err(to),
-            format!("my.toml: {expected}.")
+            format!("my.toml: {expected}")
         );
     }
     let message = with("rr = {", "# {").expect_err("nothing is asked for");
     assert_eq!(
         message,
-        "my.toml: points has no point: nothing is asked for."
+        "my.toml: points has no point: nothing is asked for"
     );
 }

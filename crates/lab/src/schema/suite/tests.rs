@@ -158,11 +158,11 @@ fn each_rule_is_one_sentence() {
             "phase \"mix\": prepare.op must be \"write\" or \"randwrite\"",
         ),
     ] {
-        assert_eq!(refused(from, to), format!("s.toml: {expected}."));
+        assert_eq!(refused(from, to), format!("s.toml: {expected}"));
     }
     assert!(refused("metrics = [\"iops\"]", "metrics = [\"iosp\"]").contains("nearest: \"iops\""));
     assert!(refused("sweep = { depth", "sweep = { deepness").contains("nearest: \"depth\""));
     let many = format!("read_pct = [{}]", "1,".repeat(5001));
     let message = refused("read_pct = [100, 50]", &many);
-    assert_eq!(message, "s.toml: sweep has 10002 steps, at most 10000.");
+    assert_eq!(message, "s.toml: sweep has 10002 steps, at most 10000");
 }
