@@ -7,12 +7,12 @@
 //! the pace, and no clock has to guess it. It does not begin to wait when it is all that there is: then waiting could
 //! only cost time.
 //!
-//! Several clients may write in order at once, each somewhere else: a volume follows [`STREAMS`] of them. A client with
+//! Several clients may write in order at once, each somewhere else: a volume follows [`STREAMS_MAX`] of them. A client with
 //! too few requests in flight never completes a row; each wait for it in vain doubles the number of writes after which
 //! its stream is waited for again.
 
 use crate::layout::Level;
-use crate::limits::VOLUMES_MAX;
+use crate::limits::{STREAMS_MAX, VOLUMES_MAX};
 use crate::ranges::{BandKey, NONE, PartKind};
 use crate::shard::Engine;
 use crate::units::Nanos;
@@ -23,8 +23,6 @@ const HOLD_FOR: Nanos = Nanos(20_000_000);
 const ANSWER_TAKES: Nanos = Nanos(50_000);
 /// Bands that can be held back at the same time; a stream holds those of its last row.
 pub(crate) const HELD_MAX: usize = 32 * VOLUMES_MAX;
-/// Streams followed at the same time on a volume.
-const STREAMS: usize = 8;
 /// Writes in order before a stream is recognised.
 const STREAM_WRITES_MIN: u32 = 8;
 /// The same after waiting for it in vain again and again.
@@ -78,7 +76,7 @@ impl Stream {
 /// Those that a volume follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams {
-    streams: [Stream; STREAMS],
+    streams: [Stream; STREAMS_MAX],
     /// The place that another one gets next.
     hand: u8,
 }
@@ -87,7 +85,7 @@ impl Streams {
     /// None yet.
     pub const fn new() -> Streams {
         Streams {
-            streams: [Stream::at(0); STREAMS],
+            streams: [Stream::at(0); STREAMS_MAX],
             hand: 0,
         }
     }
@@ -115,7 +113,7 @@ impl Streams {
             return;
         }
         let stream = &mut self.streams[self.hand as usize];
-        self.hand = (self.hand + 1) % STREAMS as u8;
+        self.hand = (self.hand + 1) % STREAMS_MAX as u8;
         if stream.goes_on {
             stream.goes_on = false;
             return;
@@ -269,7 +267,7 @@ mod tests {
     #[test]
     fn several_are_followed_beside_writes_at_random() {
         let mut streams = Streams::new();
-        let mut next: [u64; STREAMS - 1] = core::array::from_fn(|at| (1 + at as u64) << 30);
+        let mut next: [u64; STREAMS_MAX - 1] = core::array::from_fn(|at| (1 + at as u64) << 30);
         for turn in 0..40 {
             for next in &mut next {
                 *next = write(&mut streams, *next, 1);

@@ -54,6 +54,8 @@ pub const UNSYNCED_BANDS_MAX: usize = 256;
 /// made equal: 512 MiB, in 64 KiB of memory. A decision: several times what is read again and again while a
 /// system comes up after a crash.
 pub const EQUAL_BLOCKS_MAX: usize = 4096;
+/// Writers in order that a volume follows at the same time, to wait for the rest of their stripes.
+pub const STREAMS_MAX: usize = 8;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.
 pub const REAP_MAX: usize = 256;
 

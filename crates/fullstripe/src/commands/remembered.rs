@@ -224,6 +224,7 @@ mod tests {
                 bytes_per_s: 2.0 / 3.0,
                 total_bytes: 11,
             }),
+            read_per_written: Some(1.0 / 3.0),
             limits: None,
         };
         Kept {

@@ -87,8 +87,9 @@ pub enum Level {
 
 /// Most drives of one array: what the engine carries.
 const COUNT_MAX: u32 = engine::limits::VOLUME_MEMBERS_MAX as u32;
-/// Largest chunk: 1 GiB.
-const CHUNK_MAX_KIB: u32 = 1 << 20;
+/// Smallest and largest chunk: the engine's.
+const CHUNK_MIN_KIB: u32 = engine::limits::CHUNK_BYTES_MIN / 1024;
+const CHUNK_MAX_KIB: u32 = engine::limits::CHUNK_BYTES_MAX / 1024;
 /// Most cores of the engine: what it has numbers for, on processors that have as many.
 const ENGINE_CORES_MAX: u32 = 64;
 /// Fastest limit of a rebuild: faster than any drive.
@@ -131,6 +132,18 @@ impl Level {
             Level::Raid0 | Level::Raid1 => 2,
             Level::Raid5 => 3,
             Level::Raid10 => 4,
+        }
+    }
+
+    /// What people call it: `RAID 5`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Single => "no RAID",
+            Level::Raid0 => "RAID 0",
+            Level::Raid1 => "RAID 1",
+            Level::Raid5 => "RAID 5",
+            Level::Raid10 => "RAID 10",
         }
     }
 
@@ -214,11 +227,11 @@ impl Setup {
             ("platform", &self.platform, &catalogue.platforms),
         ] {
             if let Reference::Id(id) = reference {
-                Catalogue::check(key, id, known)?;
+                catalogue.check(key, id, known)?;
             }
         }
-        Catalogue::check("host", &self.host, &catalogue.hosts)?;
-        Catalogue::check("stack", &self.stack, &catalogue.stacks)?;
+        catalogue.check("host", &self.host, &catalogue.hosts)?;
+        catalogue.check("stack", &self.stack, &catalogue.stacks)?;
         let broken = |key, rule: String| Err(Broken { key, rule });
         let is_single = self.level == Level::Single;
         if is_single != (self.stack == "none") {
@@ -243,11 +256,14 @@ impl Setup {
         }
         self.check_engine()?;
         match self.chunk_kib {
-            Some(chunk) if !(4..=CHUNK_MAX_KIB).contains(&chunk) || !chunk.is_power_of_two() => {
-                broken(
-                    "chunk_kib",
-                    format!("must be a power of two from 4 to {CHUNK_MAX_KIB}, is {chunk}"),
-                )
+            Some(chunk)
+                if !(CHUNK_MIN_KIB..=CHUNK_MAX_KIB).contains(&chunk)
+                    || !chunk.is_power_of_two() =>
+            {
+                let rule = format!(
+                    "must be a power of two from {CHUNK_MIN_KIB} to {CHUNK_MAX_KIB}, is {chunk}"
+                );
+                broken("chunk_kib", rule)
             }
             _ => Ok(()),
         }

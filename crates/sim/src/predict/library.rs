@@ -1,6 +1,7 @@
 //! What can be asked for: drives, platforms and hosts that come with the program, and drives and platforms from the
 //! user's files.
 
+use super::point::STACKS;
 use lab::claims::predictor::NotModelled;
 use lab::schema::catalogue::Catalogue;
 use lab::schema::document::{Refusal, read};
@@ -136,6 +137,22 @@ impl Library {
             .keys()
             .for_each(|id| add(&mut catalogue.platforms, id));
         hosts.keys().for_each(|id| add(&mut catalogue.hosts, id));
+        let is_modelled = |id: &&String| {
+            profiles.contains_key(*id)
+                || platforms.contains_key(*id)
+                || hosts.contains_key(*id)
+                || STACKS.contains(&id.as_str())
+        };
+        let Catalogue {
+            drives,
+            platforms: named_platforms,
+            hosts: named_hosts,
+            stacks,
+            ..
+        } = &catalogue;
+        let named = [drives, named_platforms, named_hosts, stacks];
+        let named = named.into_iter().flatten();
+        catalogue.not_modelled = named.filter(|id| !is_modelled(id)).cloned().collect();
         catalogue
     }
 

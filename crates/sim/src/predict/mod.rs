@@ -93,6 +93,9 @@ pub struct Answer {
     pub size_bytes: u64,
     /// How fast a rebuild went beside the load, if there was one.
     pub rebuild: Option<Rebuild>,
+    /// Bytes that drives read for each byte that clients wrote, which is old data and parity; `None` where clients
+    /// read too, or a rebuild does.
+    pub read_per_written: Option<f64>,
     /// What limits it, if that was asked and can be said of a short run: not of one that measures late what has
     /// been written meanwhile.
     pub limits: Option<Limits>,
@@ -168,6 +171,7 @@ impl Virtual {
             cores: cores(&runs),
             size_bytes: point.size_bytes(),
             rebuild: rebuild(&runs),
+            read_per_written: read_per_written(configuration, &runs),
             limits,
             summary: together(&runs),
             seeds: run_seeds().collect(),
@@ -232,6 +236,14 @@ fn cores(runs: &[Measured]) -> Option<CoresByBook> {
         sum.raid += cores(books.raid_ns);
     }
     Some(sum)
+}
+
+/// What drives read before they can write, in the mean of all runs.
+fn read_per_written(configuration: &Configuration, runs: &[Measured]) -> Option<f64> {
+    let only_writes = configuration.workload.read_percent() == Some(0);
+    let is_whole = configuration.setup.condition.is_none();
+    let sum: f64 = runs.iter().map(|run| run.read_per_written).sum();
+    (only_writes && is_whole).then(|| sum / runs.len() as f64)
 }
 
 /// The pace of a rebuild in the mean of all runs.

@@ -26,7 +26,7 @@ use models::profile::Profile;
 use serde::{Deserialize, Serialize};
 
 /// Chunk of the engine's arrays unless a setup says another: what `create` takes.
-const CHUNK_KIB: u32 = 128;
+pub const CHUNK_KIB: u32 = 128;
 /// What metadata and logs take of each drive, at least.
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Cores that run the engine, unless somebody asks for more.
@@ -35,6 +35,8 @@ const SHARDS: u8 = 1;
 const AFFECTED_SLOT: u8 = 0;
 /// Linux md of 2018.
 const MD_2018: &str = "md-2018";
+/// The stacks that are modelled: of one drive alone, and of arrays.
+pub const STACKS: [&str; 3] = ["none", "fullstripe", MD_2018];
 
 /// Where drives start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +81,8 @@ pub struct Measured {
     pub books: Option<Books>,
     /// How fast a rebuild went.
     pub rebuild: Option<Rebuild>,
+    /// Bytes that drives read for each byte that clients wrote.
+    pub read_per_written: f64,
     watts: f64,
 }
 
@@ -118,7 +122,7 @@ impl Point {
         if configuration.workload.op == Operation::Act {
             return missing("the load \"act\" is not modelled yet".to_owned());
         }
-        if !matches!(setup.stack.as_str(), "none" | "fullstripe" | MD_2018) {
+        if !STACKS.contains(&setup.stack.as_str()) {
             return missing(format!("the stack \"{}\" is not modelled yet", setup.stack));
         }
         let point = Point {
@@ -344,6 +348,8 @@ impl Point {
                     total_bytes: ended.total_bytes,
                 }
             }),
+            read_per_written: outcome.counters.member_read_bytes as f64
+                / outcome.counters.write_bytes.max(1) as f64,
             commands: outcome.commands,
             digest: outcome.digest,
             figures: outcome.figures,
