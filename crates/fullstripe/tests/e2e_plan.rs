@@ -71,8 +71,9 @@ fn what_is_beyond_all_measurements_says_so() {
     );
     assert!(said.status.success(), "{said}");
     assert!(
-        said.out
-            .contains("the platform epyc-9554p-24 is specifications and usual values"),
+        said.out.contains(
+            "the figures of the platform epyc-9554p-24 are specifications and typical values"
+        ),
         "{said}"
     );
     assert!(
@@ -96,6 +97,25 @@ fn a_sweep_draws_a_bar_for_each_value() {
     assert!(said.out.contains("\n3  █"), "{said}");
 }
 
+/// The rate falls where the requests that fill a stripe are more than the engine joins.
+#[test]
+fn writes_in_order_that_read_first_are_told_with_their_reason() {
+    let options = "--drive p4510-2tb --platform epyc-9554p-24 --level 5 --op write";
+    let said = plan(&format!("{options} --bs 4k --sweep count=2..4"));
+    assert!(said.status.success(), "{said}");
+    for part in [
+        "left out at count 2: RAID 5 needs 3 to 64 drives\n",
+        "RAID 5, write 4k, 4 drives: 1.6 bytes of old data and parity are read for each byte written, because a \
+         stripe of 128 KiB on each of 3 drives takes 96 requests of 4 KiB, and the engine joins at most 64: --bs 8k \
+         would fill it\n",
+    ] {
+        assert!(said.out.contains(part), "{part}\n{said}");
+    }
+    assert!(!said.out.contains("3 drives:"), "{said}");
+    let cured = plan(&format!("{options} --bs 8k --count 4"));
+    assert!(!cured.out.contains("are read for each byte"), "{cured}");
+}
+
 #[test]
 fn what_makes_no_sense_is_a_sentence() {
     for (options, sentence) in [
@@ -109,7 +129,7 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         (
             "--drive p4510-2tb --platform epyc-9554p-24 --level 0 --stack vroc-windows-2017 --op read",
-            "the stack \"vroc-windows-2017\" is not modelled yet",
+            "--stack does not know \"vroc-windows-2017\"; nearest: \"md-2018\" or \"fullstripe\"",
         ),
     ] {
         let said = plan(options);

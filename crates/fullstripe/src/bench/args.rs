@@ -2,6 +2,7 @@
 
 use super::config::{BenchJob, Config, Workload};
 use super::cost::CostArgs;
+use crate::commands::sizes::parse_chunk;
 use crate::commands::write_hole::WriteHole;
 use anyhow::{anyhow, bail, ensure};
 use drives::completion::CompletionMode;
@@ -42,7 +43,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SLOT")]
     failed: Option<u8>,
     /// Chunk of the array
-    #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_chunk)]
     chunk: u32,
     /// What is kept for the case that a crash interrupts writes
     #[arg(long, value_enum, default_value = "off")]

@@ -39,6 +39,7 @@ mod window;
 pub use args::BenchArgs;
 pub(crate) use run::measure;
 
+use crate::commands::folded::{columns, wrapped};
 use crate::commands::words::{print_json, print_text};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -63,7 +64,8 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         return print(args, &outcome, &outcome.text());
     }
     let outcome = measure(&config)?;
-    print(args, &outcome, &report::text(&outcome))
+    let text = wrapped(&report::text(&outcome), report::NAME_WIDTH, columns());
+    print(args, &outcome, &text)
 }
 
 fn print(args: &BenchArgs, outcome: &impl Serialize, text: &str) -> anyhow::Result<ExitCode> {

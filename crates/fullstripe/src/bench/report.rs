@@ -4,7 +4,7 @@ use super::outcome::{Asked, Outcome, Rates};
 use std::fmt::Write;
 
 /// Width of the names on the left.
-const NAME_WIDTH: usize = 30;
+pub(super) const NAME_WIDTH: usize = 30;
 /// Width of a figure.
 const FIGURE_WIDTH: usize = 16;
 

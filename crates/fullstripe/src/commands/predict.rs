@@ -3,8 +3,9 @@
 //! A file names setups and points, in the form of the frozen claims; drives may be files of the user's. The [`sim`]
 //! crate runs them ([`sim::predict`]); this command reads what is named and tells what came of it.
 
+use super::folded::{columns, folded, wrapped};
 use super::progress::HowArgs;
-use super::words::{print_text, table};
+use super::words::print_text;
 use anyhow::{Context, Result};
 use lab::claims::predictor::NotModelled;
 use lab::schema::SCHEMA;
@@ -145,7 +146,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-fn text(results: &Results) -> String {
+fn text(results: &Results, columns: Option<usize>) -> String {
     let head = "POINT,IOPS,B/s,MEAN us,99 % us,99.9 % us,CORES,WATTS,DEMAND";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     let mut notes = String::new();
@@ -176,7 +177,8 @@ fn text(results: &Results) -> String {
             notes += &format!("{}: {note}\n", point.name);
         }
     }
-    table(0, &rows) + &notes
+    // Before latencies, or before busy cores.
+    folded(0, &rows, &[3, 6], columns) + &wrapped(&notes, 2, columns)
 }
 
 /// Runs `predict`. The exit code is 0 only if every point could be predicted.
@@ -207,7 +209,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     print_text(&if args.json {
         results.to_json()
     } else {
-        text(&results)
+        text(&results, columns())
     })?;
     let is_complete = results.points.iter().all(|point| !point.metrics.is_empty());
     Ok(if is_complete {

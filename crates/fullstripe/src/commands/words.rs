@@ -46,7 +46,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     drives::spec::parse_size(text).ok_or_else(|| {
         format!(
             "{text} is no size; give bytes, or a number with k, m, g or t for KiB, MiB, GiB or TiB, \
-             like 64k"
+             like 64k{}",
+            super::sizes::respelled(text)
         )
     })
 }

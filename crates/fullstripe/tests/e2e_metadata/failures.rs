@@ -42,7 +42,7 @@ fn errors_are_json_where_json_is_asked_for() {
     rig.drive("held", 32 << 20);
     rig.put("held", 0, b"LUKS\xBA\xBE\0\x02");
     for (line, kind, wanted) in [
-        ("create vol2 --level 5 empty missing", "failed", "missing"),
+        ("create vol2 --level 1 empty missing", "failed", "missing"),
         (
             "create vol2 --level 1 --size 1g d0 d1",
             "failed",

@@ -191,7 +191,7 @@ fn a_request_is_explained_for_drives_and_for_a_description() {
     let rig = Rig::with_array("vol --level 5 --chunk 64k", 4);
     let text = rig.done("explain vol --write 12k@4096 d0 d1 d2 d3").stdout;
     for wanted in [
-        "Write 12 KiB at byte 4096 of volume vol, RAID 5 of 4 drives, chunk 64 KiB.",
+        "Write 12 KiB at offset 4 KiB of volume vol, RAID 5 of 4 drives, chunk 64 KiB.",
         "row 0, parity on d3",
         "read-modify-write",
         "read   d0  @4k +12k",

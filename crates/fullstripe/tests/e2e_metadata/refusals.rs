@@ -163,7 +163,17 @@ fn names_levels_and_shapes_that_cannot_be() {
         (
             "create a --level 5 --chunk 48k d0 d1 d2",
             1,
-            "--chunk 49152 is not possible",
+            "--chunk: a chunk is a power of two from 4k to 1m",
+        ),
+        (
+            "create a --level 5 --chunk 64 d0 d1 d2",
+            1,
+            "--chunk: a chunk is a power of two from 4k to 1m; did you mean 64k?",
+        ),
+        (
+            "create a --level 5 --size 100 d0 d1 d2",
+            1,
+            "--size: a volume has at least 1m, not 100 bytes; did you mean 100m, 100g or 100t?",
         ),
         (
             "create a --level 5 --chunk 2m d0 d1 d2",
@@ -189,7 +199,7 @@ fn names_levels_and_shapes_that_cannot_be() {
         (
             "create a --level 5 --size 1k d0 d1 d2",
             1,
-            "the size asked for is too small",
+            "--size: a volume has at least 1m, not 1 KiB",
         ),
         (
             "create a --level 5 d0 d1 d1",

@@ -14,23 +14,27 @@ use super::backup::place::keep;
 use super::conflicts;
 use super::occupied;
 use super::open::for_change;
+use super::sizes::{check_chunk, did_you_mean, exact_size, typed_size};
 use super::words::{SECTOR_BYTES, engine_level, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
 use crate::container::assemble::geometry_of;
 use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use metadata::imsm::Mpb;
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Chunk unless another is asked for: the default of NVMe firmware, and the largest that it takes.
 const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
+/// Sizes that a volume can have.
+const VOLUME_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 60;
 
 /// Arguments of `create`.
 #[derive(clap::Args, Debug)]
@@ -72,6 +76,19 @@ pub struct CreateArgs {
     /// further volume beside the others.
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<String>,
+}
+
+/// Refuses a size without its unit, with what was meant.
+fn check_size(bytes: u64) -> Result<()> {
+    if bytes < *VOLUME_BYTES.start() {
+        let least = typed_size(*VOLUME_BYTES.start());
+        let meant = did_you_mean(bytes, &VOLUME_BYTES);
+        bail!(
+            "--size: a volume has at least {least}, not {}{meant}",
+            exact_size(bytes)
+        );
+    }
+    Ok(())
 }
 
 /// Runs `create`.
@@ -125,9 +142,8 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
         bail!("a RAID 1 has no chunks; leave out --chunk");
     }
     let chunk_bytes = args.chunk.unwrap_or(DEFAULT_CHUNK_BYTES);
-    if !chunk_bytes.is_power_of_two() || !(4 << 10..=1 << 20).contains(&chunk_bytes) {
-        bail!("--chunk {chunk_bytes} is not possible: use a power of two from 4k to 1m");
-    }
+    let chunk_bytes = check_chunk(chunk_bytes).map_err(|error| anyhow!("--chunk: {error}"))?;
+    args.size.map_or(Ok(()), check_size)?;
     if args.level != Level::Raid5 && args.write_hole == Some(WriteHole::Log) {
         bail!(
             "a {} has no write hole that a log could close; leave out --write-hole log",
@@ -146,7 +162,7 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
     Ok(VolumeSpec {
         name,
         level: args.level,
-        strip_sectors: (chunk_bytes / SECTOR_BYTES) as u32,
+        strip_sectors: chunk_bytes / SECTOR_BYTES as u32,
         size: args
             .size
             .map_or(SizeRequest::Largest, |bytes| SizeRequest::Volume {

@@ -13,7 +13,7 @@ use metadata::imsm::geometry::Level;
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
 
 const SECTOR_BYTES: u64 = 512;
-const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
+const DEFAULT_CHUNK_BYTES: u32 = 128 << 10;
 /// Data on each member of an array that is only described.
 const DESCRIBED_COMPONENT_BYTES: u64 = 1 << 40;
 
@@ -34,7 +34,7 @@ impl Array {
     ///
     /// # Errors
     /// There is no such shape.
-    pub fn described(level: Level, members: u32, chunk: Option<u64>) -> Result<Array> {
+    pub fn described(level: Level, members: u32, chunk: Option<u32>) -> Result<Array> {
         let level_here = engine_level(level);
         level_here
             .check_members(members as usize)
@@ -43,7 +43,7 @@ impl Array {
         let shape = Geometry {
             level: level_here,
             members,
-            chunk_bytes: u32::try_from(chunk.unwrap_or(DEFAULT_CHUNK_BYTES)).unwrap_or(0),
+            chunk_bytes: chunk.unwrap_or(DEFAULT_CHUNK_BYTES),
             start_bytes: 0,
             component_bytes: DESCRIBED_COMPONENT_BYTES,
             size_bytes: DESCRIBED_COMPONENT_BYTES

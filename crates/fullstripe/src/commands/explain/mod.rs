@@ -11,6 +11,8 @@ mod why;
 #[cfg(test)]
 mod tests;
 
+use super::folded::{columns, wrapped};
+use super::sizes::{exact_size, parse_chunk};
 use super::words::{parse_level, parse_size, print_json, print_text};
 use anyhow::{Result, bail};
 use array::Array;
@@ -23,6 +25,9 @@ use std::process::ExitCode;
 
 /// Largest request explained; the plans of larger ones only repeat.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// Blanks before what is wrapped of a line: steps go on beside their drives.
+const HANGING: usize = 4;
 
 /// Arguments of `explain`.
 #[derive(clap::Args, Debug)]
@@ -54,8 +59,8 @@ pub struct ExplainArgs {
     #[arg(long, requires = "level")]
     members: Option<u32>,
     /// With --level: with chunks of this size; 128k unless given.
-    #[arg(long, value_parser = parse_size, requires = "level")]
-    chunk: Option<u64>,
+    #[arg(long, value_parser = parse_chunk, requires = "level")]
+    chunk: Option<u32>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -142,7 +147,11 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&explanation)?;
     } else {
-        print_text(&text::of(&array, asked, &works, &explanation))?;
+        print_text(&wrapped(
+            &text::of(&array, asked, &works, &explanation),
+            HANGING,
+            columns(),
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,8 +183,8 @@ fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
     let end = offset_bytes.checked_add(length_bytes);
     if end.is_none_or(|end| end > array.shape.size_bytes) {
         bail!(
-            "\"{text}\" ends past the volume, which has {} bytes",
-            array.shape.size_bytes
+            "\"{text}\" ends past the volume, which has {}",
+            exact_size(array.shape.size_bytes)
         );
     }
     Ok(Asked {

@@ -1,5 +1,6 @@
 //! A request and its plans as text.
 
+use super::super::sizes::exact_size;
 use super::super::words::{count, size};
 use super::array::Array;
 use super::cut::{Asked, Background, Work};
@@ -67,9 +68,9 @@ fn head(array: &Array, asked: Asked) -> String {
         .as_ref()
         .map_or("of a".to_owned(), |name| format!("of volume {name},"));
     let mut text = format!(
-        "{verb} {} at byte {} {volume} {} of {}{chunk}.\n",
-        size(asked.length_bytes),
-        asked.offset_bytes,
+        "{verb} {} at offset {} {volume} {} of {}{chunk}.\n",
+        exact_size(asked.length_bytes),
+        exact_size(asked.offset_bytes),
         shape.level,
         count(usize::from(shape.members), "drive")
     );

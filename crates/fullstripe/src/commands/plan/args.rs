@@ -1,11 +1,18 @@
 //! The command line of `plan`.
 
 use super::super::progress::WorkArgs;
+use super::super::sizes::{check_range, parse_chunk};
+use super::super::words::parse_size;
 use clap::{Args, ValueEnum};
 use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
+use lab::workload::size::Size;
 use lab::workload::{self, Operation};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+
+/// Bytes that a request can have, as [`Size`] says.
+const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;
 
 /// Arguments of `plan`.
 #[derive(Args, Debug)]
@@ -16,8 +23,9 @@ pub struct PlanArgs {
     /// How many.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub count: u32,
-    /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID.
-    #[arg(long, value_name = "L", value_delimiter = ',', value_parser = level, default_value = "0,5,10")]
+    /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID; unless given, those of 0, 5 and 10 that so many
+    /// drives can carry.
+    #[arg(long, value_name = "L", value_delimiter = ',', value_parser = level)]
     pub level: Vec<Level>,
     /// The machine around the drives: an id, or a file of your own (PATH).
     #[arg(long)]
@@ -83,8 +91,8 @@ pub struct LoadArgs {
     #[arg(long, value_enum)]
     pub op: Option<Op>,
     /// Bytes of a request, like 4k.
-    #[arg(long, value_name = "SIZE")]
-    pub bs: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = request_size)]
+    pub bs: Option<Size>,
     /// Threads of clients.
     #[arg(long, value_name = "N")]
     pub threads: Option<u32>,
@@ -206,8 +214,13 @@ fn level(text: &str) -> Result<Level, String> {
 
 /// KiB of a chunk.
 pub fn chunk(text: &str) -> Result<u32, String> {
-    let bytes = super::super::words::parse_size(text)?;
-    let kib = u32::try_from(bytes / 1024).ok();
-    kib.filter(|_| bytes.is_multiple_of(1024))
-        .ok_or_else(|| format!("{text} is no chunk: it is whole KiB, like 64k"))
+    parse_chunk(text).map(|bytes| bytes / 1024)
+}
+
+/// Bytes of a request.
+fn request_size(text: &str) -> Result<Size, String> {
+    let bytes = parse_size(text)?;
+    check_range("a request", bytes, &REQUEST_BYTES)?;
+    let size = u32::try_from(bytes).ok().and_then(Size::new);
+    size.ok_or_else(|| format!("{text} is no whole number of sectors of 512 bytes"))
 }

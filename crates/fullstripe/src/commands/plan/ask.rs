@@ -1,6 +1,7 @@
 //! From the command line, a file of loads and a plan to compare with to configurations.
 
 use super::args::{LoadArgs, PlanArgs};
+use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
 use super::sweep::{Sweep, Variation};
 use crate::commands::predict::{add_drive, add_platform};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -13,6 +14,7 @@ use lab::workload::{Broken, Operation, Workload};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sim::predict::library::Library;
+use sim::predict::point::STACKS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ pub struct Asked {
     pub cases: Vec<Case>,
     /// What varies, if something does.
     pub sweep: Option<Sweep>,
+    /// What is not among the points because it is impossible.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A file of loads.
@@ -126,13 +130,12 @@ fn loads(args: &LoadArgs) -> Result<Vec<(String, Workload)>> {
         }
         return Ok(suite);
     };
-    let bs = args.bs.clone().unwrap_or_else(|| "4k".to_owned());
-    let bs = Size::try_from(bs).map_err(|rule| anyhow!("--bs: {rule}"))?;
+    let bs = args.bs.or(Size::new(4096));
     let (threads, qd) = (args.threads.unwrap_or(8), args.qd.unwrap_or(64));
     let load = Workload {
         read_pct: args.read_pct,
         demand_iops: args.demand,
-        ..load(op.into(), Some(bs), threads, qd)
+        ..load(op.into(), bs, threads, qd)
     };
     Ok(vec![(name_of(&load), load)])
 }
@@ -158,9 +161,14 @@ fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
 }
 
 /// A key of a configuration as the option that sets it.
-fn option(broken: &Broken) -> anyhow::Error {
+pub fn option(broken: &Broken, setup: &Setup) -> anyhow::Error {
     let name = match broken.key {
         "chunk_kib" => "--chunk",
+        "stack" if setup.stack == "none" || setup.level == Level::Single => {
+            return anyhow!(
+                "--stack none and --level none go together only: give both, or leave out --stack"
+            );
+        }
         "engine_cores" => "--engine-cores",
         "demand_iops" => "--demand",
         "read_pct" => "--read-pct",
@@ -187,7 +195,11 @@ fn setups(args: &PlanArgs) -> Vec<(String, Setup)> {
         _ => vec![(None, None)],
     };
     let mut setups = Vec::new();
-    for level in &args.level {
+    let levels = match args.level.as_slice() {
+        [] => &USUAL_LEVELS,
+        asked => asked,
+    };
+    for level in levels {
         for (condition, rebuild_mb_s) in &conditions {
             let is_single = *level == Level::Single;
             let setup = Setup {
@@ -213,13 +225,7 @@ fn setups(args: &PlanArgs) -> Vec<(String, Setup)> {
 }
 
 fn name_of_setup(setup: &Setup) -> String {
-    let level = match setup.level {
-        Level::Single => "no RAID",
-        Level::Raid0 => "RAID 0",
-        Level::Raid1 => "RAID 1",
-        Level::Raid5 => "RAID 5",
-        Level::Raid10 => "RAID 10",
-    };
+    let level = setup.level.name();
     match (setup.condition, setup.rebuild_mb_s) {
         (None, _) => level.to_owned(),
         (Some(Condition::Degraded), _) => format!("{level} degraded"),
@@ -247,25 +253,38 @@ fn others(path: &PathBuf, library: &mut Library) -> Result<Vec<(String, Setup)>>
     Ok(setups.setup.into_iter().collect())
 }
 
-/// Fails unless drive, platform and host are modelled; the nearest that are.
+/// Fails unless drive, platform, host and stack are modelled; offers the nearest that would be accepted.
 fn is_modelled(args: &PlanArgs, library: &Library) -> Result<()> {
-    let known = |option: &str, id: &str, mut known: Box<dyn Iterator<Item = &str> + '_>| {
-        let ids: Vec<&str> = known.by_ref().collect();
-        if ids.contains(&id) {
-            return Ok(());
-        }
-        bail!(
+    let known = |option: &str, id: &str, known: &[&str], offered: &[&str]| {
+        ensure!(
+            known.contains(&id),
             "{option} does not know \"{id}\"; nearest: {}",
-            nearest(id, ids)
-        )
+            nearest(id, offered.iter().copied())
+        );
+        Ok(())
     };
     if let Reference::Id(id) = Reference::from(args.drive.clone()) {
-        known("--drive", &id, Box::new(library.drives()))?;
+        let drives: Vec<&str> = library.drives().collect();
+        known("--drive", &id, &drives, &drives)?;
     }
     if let Reference::Id(id) = Reference::from(args.platform.clone()) {
-        known("--platform", &id, Box::new(library.platforms()))?;
+        let platforms: Vec<&str> = library.platforms().collect();
+        let has_room = |name: &&str| {
+            let graph = library.platform(&Reference::Id((*name).to_owned()));
+            graph.is_ok_and(|graph| graph.bays.len() >= args.count as usize)
+        };
+        let roomy: Vec<&str> = platforms.iter().copied().filter(has_room).collect();
+        known("--platform", &id, &platforms, &roomy)?;
     }
-    known("--host", &args.host, Box::new(library.hosts()))
+    let hosts: Vec<&str> = library.hosts().collect();
+    known("--host", &args.host, &hosts, &hosts)?;
+    let is_single = args.level.contains(&Level::Single);
+    if let Some(stack) = args.stack.as_deref() {
+        let of_level = |stack: &&str| (*stack == "none") == is_single;
+        let offered: Vec<&str> = STACKS.into_iter().filter(of_level).collect();
+        known("--stack", stack, &STACKS, &offered)?;
+    }
+    Ok(())
 }
 
 /// How reviews prepare drives for a load.
@@ -318,38 +337,30 @@ pub fn asked(args: &PlanArgs, library: &mut Library) -> Result<Asked> {
     if let Some(path) = &args.compare {
         add(others(path, library)?, true);
     }
-    let catalogue = library.catalogue();
-    let check = |case: &Case| {
-        let configuration = &case.configuration;
-        configuration.setup.check(&catalogue)?;
-        configuration.workload.check()
-    };
     if let Some(sweep) = &sweep {
-        // What a level cannot be made of is left out of a range.
         cases = sweep.vary(&cases);
-        cases.retain(|case| check(case).is_ok());
-        ensure!(
-            !cases.is_empty(),
-            "--sweep: no level that was asked for can be made of any of these"
+    }
+    let is_usual = args.level.is_empty();
+    let (cases, left_out) = sorted_out(cases, library, |case, key| {
+        let is_of_level = matches!(key, "count" | "condition");
+        sweep.is_some() || (is_usual && !case.is_other && is_of_level)
+    })?;
+    if cases.iter().all(|case| case.is_other) {
+        bail!(
+            "nothing is left to plan: {}{}",
+            reasons(&left_out),
+            if args.count == 1 && sweep.is_none() {
+                "; for one drive alone give --level none"
+            } else {
+                ""
+            }
         );
     }
-    for case in &cases {
-        check(case).map_err(|broken| option(&broken))?;
-        let bays = library
-            .platform(&case.configuration.setup.platform)
-            .map(|graph| graph.bays.len());
-        let count = case.configuration.setup.count;
-        if let Ok(bays) = bays
-            && count as usize > bays
-            && !case.is_other
-        {
-            bail!(
-                "--count must be at most {bays}, which is what {} has bays and lanes for, is {count}",
-                args.platform
-            );
-        }
-    }
-    Ok(Asked { cases, sweep })
+    Ok(Asked {
+        cases,
+        sweep,
+        left_out,
+    })
 }
 
 /// Sets what varies to one of its values.

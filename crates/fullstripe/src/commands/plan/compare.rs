@@ -1,7 +1,7 @@
 //! A plan beside another: each point with its opposite in a table, and the plots of each load.
 
+use super::super::folded::folded;
 use super::super::predict::number;
-use super::super::words::table;
 use super::plot::{Bar, drawn};
 use super::report::{PlanPoint, Report};
 use super::text::figure;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const LARGE_BYTES: u32 = 64 << 10;
 
 /// Each point of the other plan beside ours of the same load, and of the same level where there is one.
-pub fn table_of(report: &Report) -> String {
+pub fn table_of(report: &Report, columns: Option<usize>) -> String {
     let head = "LOAD,OURS,OTHER,IOPS OURS,IOPS OTHER,RATIO,99 % us OURS,99 % us OTHER";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for other in report.points.iter().filter(|point| point.is_other) {
@@ -45,7 +45,7 @@ pub fn table_of(report: &Report) -> String {
     if rows.len() == 1 {
         return String::new();
     }
-    format!("Compared\n{}\n", table(2, &rows))
+    format!("Compared\n{}\n", folded(2, &rows, &[3, 6], columns))
 }
 
 /// What is drawn of a point: requests per second, or bytes where requests are large.

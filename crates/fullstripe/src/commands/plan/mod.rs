@@ -9,9 +9,11 @@ mod args;
 mod ask;
 mod compare;
 mod ideal;
+mod left_out;
 mod notes;
 mod plot;
 mod report;
+mod stripes;
 mod sweep;
 mod text;
 
@@ -20,6 +22,7 @@ pub use args::PlanArgs;
 pub use compare::plots;
 pub use report::{PlanPoint, Report};
 
+use super::folded::columns;
 use super::words::{print_json, print_text};
 use anyhow::{Result, bail};
 use ask::{Asked, asked};
@@ -59,7 +62,11 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
         },
         ..Virtual::default()
     };
-    let Asked { cases, sweep } = asked(args, &mut predictor.library)?;
+    let Asked {
+        cases,
+        sweep,
+        left_out,
+    } = asked(args, &mut predictor.library)?;
     let every = cases
         .iter()
         .map(|case| (case.configuration.clone(), wanted()));
@@ -70,13 +77,14 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     {
         bail!("{}", missing.reason);
     }
-    let report = Report::new(&cases, &answered, &predictor.library, took_s);
+    let mut report = Report::new(&cases, &answered, &predictor.library, took_s);
+    report.left_out = left_out;
     if args.json {
         print_json(&report)?;
     } else if let Some(sweep) = &sweep {
-        print_text(&plot::plots(sweep, &report, plot::width()))?;
+        print_text(&plot::plots(sweep, &report, columns()))?;
     } else {
-        print_text(&text::text(&report, plot::width()))?;
+        print_text(&text::text(&report, columns()))?;
     }
     Ok(if report.is_complete() {
         ExitCode::SUCCESS

@@ -41,7 +41,7 @@ impl Measured {
             .any(|one| one.setup.platform.text() == platform)
         {
             notes.push(format!(
-                "the platform {platform} is specifications and usual values: nothing of it was fitted"
+                "the figures of the platform {platform} are specifications and typical values, not measured on such a machine"
             ));
         }
         if !self
@@ -49,7 +49,7 @@ impl Measured {
             .any(|one| one.setup.host == setup.host)
         {
             notes.push(format!(
-                "the host {} is usual values: nothing of it was fitted",
+                "the figures of the host {} are typical values, not measured on this machine",
                 setup.host
             ));
         }

@@ -1,15 +1,16 @@
 //! Drawn in the terminal: a bar for what is predicted, dots up to what a plain calculator says; and every plot of a
 //! sweep.
 
+use super::super::folded::wrapped;
 use super::super::predict::number;
 use super::report::{PlanPoint, Report};
 use super::sweep::Sweep;
-use super::text::notes;
+use super::text::{HANGING, notes};
 use lab::schema::metric::Metric;
 use std::fmt::Write as _;
 
 /// Columns where nobody says how many there are.
-const COLUMNS: usize = 80;
+pub const COLUMNS: usize = 80;
 /// Fewest columns of a bar, and most.
 const BAR_MIN: usize = 10;
 const BAR_MAX: usize = 60;
@@ -20,14 +21,8 @@ const WITH_LIMITS: usize = 72;
 /// Eighths of a block, from none to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Columns of the terminal.
-pub fn width() -> usize {
-    let size = console::Term::stdout().size_checked();
-    size.map_or(COLUMNS, |(_, columns)| usize::from(columns))
-}
-
 /// Every plot of a sweep: one for each setup's name and each value of what varies second.
-pub fn plots(sweep: &Sweep, report: &Report, columns: usize) -> String {
+pub fn plots(sweep: &Sweep, report: &Report, columns: Option<usize>) -> String {
     let key = |point: &PlanPoint| (point.setup.clone(), point.varied.get(1).copied());
     let mut text = String::new();
     let mut keys: Vec<_> = Vec::new();
@@ -42,10 +37,10 @@ pub fn plots(sweep: &Sweep, report: &Report, columns: usize) -> String {
             .iter()
             .filter(|point| key(point) == wanted)
             .collect();
-        text += &plot(sweep, &points, columns);
+        text += &plot(sweep, &points, columns.unwrap_or(COLUMNS));
         text.push('\n');
     }
-    text + &notes(report)
+    text + &wrapped(&notes(report, Some(sweep)), HANGING, columns)
 }
 
 fn title(sweep: &Sweep, point: &PlanPoint) -> String {

@@ -2,7 +2,9 @@
 
 use super::ask::Case;
 use super::ideal::{Ideal, ideal};
+use super::left_out::LeftOut;
 use super::notes::Measured;
+use super::stripes::{ReadsBeforeWrites, reads_before_writes};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
@@ -24,6 +26,9 @@ pub struct Report {
     pub program: String,
     /// All points, setup by setup.
     pub points: Vec<PlanPoint>,
+    /// What is not among them, and why: levels or points of a sweep that are impossible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// How fast this machine computed it, now or when it was asked first; the only part that depends on the machine.
     pub simulator: Simulator,
 }
@@ -74,6 +79,9 @@ pub struct PlanPoint {
     /// How a rebuild beside the load goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<Rebuilding>,
+    /// What a RAID 5 that is written in order reads before it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_before_writes: Option<ReadsBeforeWrites>,
     /// What a reader has to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -105,6 +113,7 @@ impl PlanPoint {
             limits: None,
             ideal: ideal(configuration, library),
             rebuild: None,
+            reads_before_writes: None,
             notes: measured.extrapolations(configuration),
         };
         match answered.get(configuration) {
@@ -114,6 +123,8 @@ impl PlanPoint {
                 point.metrics.clone_from(&answer.summary);
                 point.cores = answer.cores;
                 point.limits.clone_from(&answer.limits);
+                point.reads_before_writes =
+                    reads_before_writes(configuration, answer.read_per_written);
                 point.rebuild = answer.rebuild.map(|rebuild| Rebuilding {
                     bytes_per_s: rebuild.bytes_per_s,
                     whole_drive_seconds: (rebuild.bytes_per_s > 0.0)
@@ -165,6 +176,7 @@ impl Report {
             schema: SCHEMA,
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
             points: points.collect(),
+            left_out: Vec::new(),
             simulator: Simulator {
                 commands,
                 user_cpu_seconds,

@@ -2,7 +2,7 @@
 
 use super::args::chunk;
 use super::ask::{Case, set};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use lab::schema::nearest::nearest;
 
 /// Most points of a sweep at one level: some minutes.
@@ -117,14 +117,15 @@ impl Sweep {
 
 fn values(what: Variation, range: &str) -> Result<Vec<u64>> {
     let one = |text: &str| -> Result<u64> {
-        let number = match what {
-            Variation::Chunk => chunk(text).map(u64::from).ok(),
-            _ => text.parse().ok(),
-        };
-        let form = if what == Variation::Chunk { "16k" } else { "4" };
-        number.filter(|number| *number > 0).with_context(|| {
+        if what == Variation::Chunk {
+            return chunk(text)
+                .map(u64::from)
+                .map_err(|error| anyhow!("--sweep: chunk: {error}"));
+        }
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.with_context(|| {
             format!(
-                "--sweep: {}: \"{text}\" must be a number like {form}",
+                "--sweep: {}: \"{text}\" must be a number like 4",
                 what.name()
             )
         })

@@ -4,14 +4,14 @@ use super::args::PlanArgs;
 use super::ask::asked;
 use super::*;
 use clap::Parser;
-use lab::schema::metric::Metric;
+use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::Value;
 use lab::schema::setup::{Condition, Level};
 use lab::statistics::interval::Interval;
 use sim::predict::library::Library;
 use std::collections::BTreeMap;
 
-#[derive(Parser)]
+#[derive(Debug, Parser)]
 struct Line {
     #[command(flatten)]
     plan: PlanArgs,
@@ -73,7 +73,7 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         (
             "--level 5 --count 2",
-            "--count must be from 3 to 255 at this level, is 2",
+            "--count 2 is impossible: RAID 5 needs 3 to 64 drives; give another --count or --level",
         ),
         (
             "--host linux-6",
@@ -89,8 +89,22 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         ("--op randread --qd 0", "--qd must be from 1 to 65536, is 0"),
         (
-            "--chunk 48k",
-            "--chunk must be a power of two from 4 to 1048576, is 48",
+            "--level 5,10 --count 5",
+            "--count 5 is impossible: RAID 10 needs an even number of drives from 4 to 64; give another --count or \
+             --level",
+        ),
+        (
+            "--level none --count 2",
+            "--count 2 is impossible: no RAID needs exactly 1 drive; give another --count or --level",
+        ),
+        (
+            "--level 0 --stack none",
+            "--stack none and --level none go together only: give both, or leave out --stack",
+        ),
+        (
+            "--count 1",
+            "nothing is left to plan: RAID 0 needs 2 to 64 drives; RAID 5 needs 3 to 64 drives; RAID 10 needs an \
+             even number of drives from 4 to 64; for one drive alone give --level none",
         ),
         (
             "--engine-cores 0",
@@ -114,7 +128,8 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         (
             "--sweep chunk=big",
-            "--sweep: chunk: \"big\" must be a number like 16k",
+            "--sweep: chunk: big is no size; give bytes, or a number with k, m, g or t for KiB, MiB, GiB or TiB, \
+             like 64k",
         ),
         (
             "--sweep count=1..8,qd=1..64k",
@@ -147,20 +162,136 @@ fn a_sweep_leaves_out_what_a_level_cannot_be_made_of() {
     );
     assert_eq!(
         refused("--level 10 --sweep count=1..3"),
-        "--sweep: no level that was asked for can be made of any of these"
+        "nothing is left to plan: RAID 10 needs an even number of drives from 4 to 64"
     );
+}
+
+/// What is said of points that are left out.
+fn left_out(more: &str) -> String {
+    let asked = ask(more).expect(more);
+    left_out::in_words(&asked.left_out, asked.sweep.as_ref())
+}
+
+#[test]
+fn what_is_left_out_is_told_with_its_reason() {
+    for (more, sentence) in [
+        ("", ""),
+        (
+            "--count 2",
+            "left out: RAID 5 needs 3 to 64 drives; RAID 10 needs an even number of drives from 4 to 64\n",
+        ),
+        (
+            "--count 3",
+            "left out: RAID 10 needs an even number of drives from 4 to 64\n",
+        ),
+        (
+            "--degraded",
+            "left out: RAID 0 does not survive the loss of a drive\n",
+        ),
+        (
+            "--level 5 --sweep count=1..4",
+            "left out at count 1 and 2: RAID 5 needs 3 to 64 drives\n",
+        ),
+        (
+            "--level 10 --sweep count=1..8,chunk=16k..64k",
+            "left out at count 1, 2, 3, 5 and 7: RAID 10 needs an even number of drives from 4 to 64\n",
+        ),
+        (
+            "--level 0 --sweep count=7..12",
+            "left out at count 9 to 12: RAID 0: s2600wft-6154-x8 has bays and lanes for at most 8\n",
+        ),
+        (
+            "--level 0 --sweep engine-cores=63..66",
+            "left out at engine-cores 65 and 66: RAID 0: --engine-cores must be from 1 to 64\n",
+        ),
+    ] {
+        assert_eq!(left_out(more), sentence, "{more}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_data_for_programs() {
+    let asked = ask("--level 5 --sweep count=2..3").expect("a sweep");
+    let mut report = Report::new(&asked.cases, &BTreeMap::new(), &Library::default(), None);
+    report.left_out = asked.left_out;
+    let json = serde_json::to_value(&report).expect("JSON");
+    let expected = serde_json::json!([
+        {"setup": "RAID 5", "varied": [2], "reason": "RAID 5 needs 3 to 64 drives"}
+    ]);
+    assert_eq!(json["left_out"], expected);
+}
+
+#[test]
+fn sizes_without_a_unit_are_refused_with_what_was_meant() {
+    for (more, sentence) in [
+        ("--chunk 64", "did you mean 64k?"),
+        ("--op read --bs 4", "did you mean 4k or 4m?"),
+        ("--op read --bs 4kb", "did you mean 4k?"),
+        (
+            "--op read --bs 1000",
+            "1000 is no whole number of sectors of 512 bytes",
+        ),
+    ] {
+        let words = format!("plan {DRIVES} {more}");
+        let error = Line::try_parse_from(words.split_whitespace()).expect_err(more);
+        assert!(error.to_string().contains(sentence), "{error}");
+    }
+}
+
+/// Every id that a refusal offers is taken as typed, and modelled.
+#[test]
+fn what_is_suggested_is_accepted() {
+    for option in ["--drive", "--platform", "--host", "--stack"] {
+        for wrong in [
+            "p4510", "p3700", "optane", "x8", "epyc", "oak", "oakgat", "linux", "windows", "vroc",
+            "rst-z27", "md", "x",
+        ] {
+            let line = |id: &str| {
+                let mut words = vec!["plan", "--level", "0", "--op", "randread", "--count", "4"];
+                for (other, usual) in [("--drive", "p4510-2tb"), ("--platform", "epyc-9554p-24")] {
+                    if other != option {
+                        words.extend([other, usual]);
+                    }
+                }
+                words.extend([option, id]);
+                Line::try_parse_from(words).expect(id).plan
+            };
+            let Err(refusal) = asked(&line(wrong), &mut Library::default()) else {
+                panic!("there is no {wrong}");
+            };
+            let refusal = refusal.to_string();
+            let (_, offered) = refusal.split_once("; nearest: ").expect("a suggestion");
+            let offered: Vec<&str> = offered.split('"').skip(1).step_by(2).collect();
+            assert!(!offered.is_empty(), "{refusal}");
+            for id in offered {
+                let mut library = Library::default();
+                let asked = asked(&line(id), &mut library);
+                let cases = asked.map(|asked| asked.cases).unwrap_or_else(|error| {
+                    panic!("{option} {wrong} offers {id}, which is refused: {error}")
+                });
+                for case in cases {
+                    let point = sim::predict::point::Point::new(&case.configuration, &library);
+                    assert!(
+                        point.is_ok(),
+                        "{option} {wrong} offers {id}: {:?}",
+                        point.err()
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// A report of a sweep, with made-up figures.
 fn drawn(columns: usize) -> String {
-    let Asked { cases, sweep } = ask("--level 0 --sweep count=2..4").expect("a sweep");
+    let Asked { cases, sweep, .. } = ask("--level 0 --sweep count=2..4").expect("a sweep");
     let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
     for (point, kiops) in report.points.iter_mut().zip([400.0, 800.0, 1000.0]) {
         let iops = Value::new(Metric::Iops, kiops * 1e3);
         point.metrics = BTreeMap::from([(Metric::Iops, iops)]);
         point.notes.clear();
     }
-    plot::plots(&sweep.expect("it was asked"), &report, columns)
+    plot::plots(&sweep.expect("it was asked"), &report, Some(columns))
 }
 
 #[test]
@@ -199,10 +330,84 @@ fn a_rate_that_is_not_well_known_says_so() {
             ..Value::new(Metric::Iops, 300e3)
         };
         report.points[0].metrics = BTreeMap::from([(Metric::Iops, value)]);
-        text::text(&report, 80)
+        text::text(&report, None)
     };
     let vague = iops(285e3, 315e3);
     assert!(vague.contains(" 300.0 k ±5%  316.0 k "), "{vague}");
     let sure = iops(296e3, 304e3);
     assert!(sure.contains(" 300.0 k  316.0 k "), "{sure}");
+}
+
+/// Points as they were predicted once: short and long words, a rate that is not well known, a figure that is missing.
+fn told(columns: Option<usize>) -> String {
+    let cases = ask("--level 5").expect("the suite").cases;
+    let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
+    let kernel = "engine cores (mostly kernel)";
+    let programs = "drives (programs and collection)";
+    let figures = [
+        (
+            1_044e3,
+            0.0,
+            [488.0, 586.0, 720.0],
+            kernel,
+            "uplink of \"switch\"",
+        ),
+        (80.7e3, 3e3, [6355.0, 15.7e3, 0.0], programs, kernel),
+        (
+            49.1e3,
+            0.0,
+            [1304.0; 3],
+            "uplink of \"switch\"",
+            "root port \"stack\"",
+        ),
+        (31.8e3, 0.0, [2015.0, 3638.0, 3821.0], programs, "demand"),
+    ];
+    for (point, (iops, half, latencies, first, behind)) in report.points.iter_mut().zip(figures) {
+        let value = Value {
+            interval: Some(Interval::new(iops - half, iops + half)),
+            ..Value::new(Metric::Iops, iops)
+        };
+        point.usable_bytes = 6_000_000_000_000;
+        point.metrics = BTreeMap::from([
+            (Metric::Iops, value),
+            (
+                Metric::BytesPerSecond,
+                Value::new(Metric::BytesPerSecond, iops * 4096.0),
+            ),
+            (Metric::Watts, Value::new(Metric::Watts, 33.9)),
+        ]);
+        let statistics = [Statistic::Mean, Statistic::P99, Statistic::P99_9];
+        for (statistic, value) in statistics.into_iter().zip(latencies) {
+            let metric = Metric::Latency(statistic);
+            if value > 0.0 {
+                point.metrics.insert(metric, Value::new(metric, value));
+            }
+        }
+        point.cores = Some(sim::predict::CoresByBook {
+            client: 0.21,
+            kernel: 0.89,
+            raid: 0.11,
+        });
+        point.limits = serde_json::from_value(serde_json::json!({
+            "first": { "name": first }, "behind": { "name": behind }, "behind_iops": iops * 1.5
+        }))
+        .expect("limits");
+    }
+    text::text(&report, columns)
+}
+
+#[test]
+fn a_plan_fits_the_terminal_or_is_whole_where_there_is_none() {
+    for columns in [80, 100, 119, 120] {
+        let text = told(Some(columns));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(
+            widest.is_some_and(|widest| widest <= columns),
+            "{columns}:\n{text}"
+        );
+    }
+    insta::assert_snapshot!("in_80_columns", told(Some(80)));
+    insta::assert_snapshot!("in_119_columns", told(Some(119)));
+    insta::assert_snapshot!("in_120_columns", told(Some(120)));
+    insta::assert_snapshot!("in_any_number_of_columns", told(None));
 }

@@ -1,20 +1,24 @@
 //! A plan for people: a table for each setup, what is extrapolated, and how plans compare.
 
+use super::super::folded::{folded, wrapped};
 use super::super::predict::number;
-use super::super::words::table;
-use super::compare;
+use super::plot::COLUMNS;
 use super::report::{PlanPoint, Report};
+use super::sweep::Sweep;
+use super::{compare, left_out, stripes};
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
 use lab::workload::Completion;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+/// Blanks before what is wrapped of a sentence.
+pub const HANGING: usize = 4;
 /// A rate that may be so much off, as share of it, is told with how much.
 const WORTH_TELLING: f64 = 0.02;
 
-/// The plan, with plots of so many columns.
-pub fn text(report: &Report, columns: usize) -> String {
+/// The plan, in so many columns; without a limit, its plots in as many as they usually have.
+pub fn text(report: &Report, columns: Option<usize>) -> String {
     let mut text = String::new();
     let mut before = None;
     for (at, point) in report.points.iter().enumerate() {
@@ -26,14 +30,14 @@ pub fn text(report: &Report, columns: usize) -> String {
         let same = report.points[at..].iter().take_while(|other| {
             (other.is_other, &other.setup, &other.configuration.setup) == setup
         });
-        let _ = writeln!(text, "{}", heading(point));
-        text += &points(&same.collect::<Vec<_>>());
+        text += &wrapped(&format!("{}\n", heading(point)), HANGING, columns);
+        text += &points(&same.collect::<Vec<_>>(), columns);
         text.push('\n');
     }
-    text += &rebuilds(report);
-    text += &compare::table_of(report);
-    text += &compare::plots(report, columns);
-    text + &notes(report)
+    text += &rebuilds(report, columns);
+    text += &compare::table_of(report, columns);
+    text += &compare::plots(report, columns.unwrap_or(COLUMNS));
+    text + &wrapped(&notes(report, None), HANGING, columns)
 }
 
 fn heading(point: &PlanPoint) -> String {
@@ -85,7 +89,7 @@ pub fn figure(point: &PlanPoint, metric: Metric) -> String {
     point.figure(metric).map_or_else(|| "-".to_owned(), number)
 }
 
-fn points(points: &[&PlanPoint]) -> String {
+fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
     let head =
         "LOAD,IOPS,IDEAL,B/s,MEAN us,99 % us,99.9 % us,CORES,CLIENT,KERNEL,RAID,WATTS,LIMITED BY";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
@@ -114,7 +118,8 @@ fn points(points: &[&PlanPoint]) -> String {
             limits(point),
         ]);
     }
-    table(2, &rows)
+    // Before busy cores, or before what limits.
+    folded(2, &rows, &[7, 12], columns)
 }
 
 /// Requests a second, with how well they are known where that is worth a word.
@@ -144,7 +149,7 @@ fn limits(point: &PlanPoint) -> String {
 }
 
 /// How a rebuild and clients stand in each other's way.
-fn rebuilds(report: &Report) -> String {
+fn rebuilds(report: &Report, columns: Option<usize>) -> String {
     let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,CLIENTS IOPS,99 % us";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for point in report.points.iter().filter(|point| !point.is_other) {
@@ -172,7 +177,10 @@ fn rebuilds(report: &Report) -> String {
         return String::new();
     }
     rows[1..].sort_by(|one, other| one[1].cmp(&other[1]));
-    format!("Rebuild and clients\n{}\n", table(2, &rows))
+    format!(
+        "Rebuild and clients\n{}\n",
+        folded(2, &rows, &[2, 4], columns)
+    )
 }
 
 fn duration(seconds: f64) -> String {
@@ -182,14 +190,15 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Each note once, with whom it is about unless that is everyone.
-pub fn notes(report: &Report) -> String {
+/// What is left out, then each note once, with whom it is about unless that is everyone.
+pub fn notes(report: &Report, sweep: Option<&Sweep>) -> String {
     let all: BTreeSet<&String> = report
         .points
         .iter()
         .flat_map(|point| &point.notes)
         .collect();
-    let mut text = String::new();
+    let mut text = left_out::in_words(&report.left_out, sweep);
+    text += &stripes::in_words(report, sweep);
     for note in all {
         let about: Vec<&PlanPoint> = report
             .points

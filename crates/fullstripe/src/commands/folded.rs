@@ -1,0 +1,194 @@
+//! Tables and sentences that fit the terminal.
+//!
+//! A table that is wider than the terminal gets two lines a row, broken before one of the columns that its command
+//! allows, and its last column, which is text, is wrapped at blanks. Where nobody looks at a terminal (a file, a pipe)
+//! and `COLUMNS` is not set, nothing is folded: programs that read tables find a row in a line.
+
+use super::words::table;
+
+/// Blanks before the second line of a row, beyond those of the first.
+const HANGING: usize = 4;
+/// Columns at least for text that is wrapped, however narrow the terminal is.
+const TEXT_MIN: usize = 24;
+/// Blanks between columns, as [`table`] has them.
+const GAP: usize = 2;
+
+/// Columns of the terminal on standard output; where there is none, those of `COLUMNS`; else nothing, and nothing is
+/// folded.
+#[must_use]
+pub fn columns() -> Option<usize> {
+    let terminal = console::Term::stdout().size_checked();
+    let terminal = terminal.map(|(_, columns)| usize::from(columns));
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(asked).filter(|columns| *columns > 0)
+}
+
+/// The rows as a table, folded before the last of the columns `breaks` before which all others fit, if they do not fit
+/// together.
+#[must_use]
+pub fn folded(
+    indent: usize,
+    rows: &[Vec<String>],
+    breaks: &[usize],
+    columns: Option<usize>,
+) -> String {
+    let whole = table(indent, rows);
+    let Some(columns) = columns.filter(|columns| widest(&whole) > *columns) else {
+        return whole;
+    };
+    let first_lines = |at: usize| part(rows, 0, at);
+    let fits = |at: &&usize| widest(&table(indent, &first_lines(**at))) <= columns;
+    let Some(at) = breaks.iter().rev().find(fits).or(breaks.first()) else {
+        return whole;
+    };
+    let firsts = table(indent, &first_lines(*at));
+    let hanging = indent + HANGING;
+    let seconds = seconds(hanging, &part(rows, *at, usize::MAX), columns);
+    let pairs = firsts.lines().zip(&seconds);
+    pairs
+        .map(|(first, second)| format!("{first}\n{second}"))
+        .collect()
+}
+
+/// Columns `from` up to `to` of each row.
+fn part(rows: &[Vec<String>], from: usize, to: usize) -> Vec<Vec<String>> {
+    let cells = |row: &Vec<String>| {
+        let cells = row.iter().skip(from).take(to.saturating_sub(from));
+        cells.cloned().collect()
+    };
+    rows.iter().map(cells).collect()
+}
+
+/// The second line of each row, its last cell wrapped over as many lines as it needs.
+fn seconds(indent: usize, rows: &[Vec<String>], columns: usize) -> Vec<String> {
+    let last = rows
+        .iter()
+        .map(Vec::len)
+        .max()
+        .unwrap_or(0)
+        .saturating_sub(1);
+    let figures = part(rows, 0, last);
+    let begins = widest(&table(indent, &figures)) + if last > 0 { GAP } else { 0 };
+    let begins = begins.max(indent);
+    let figures = if last > 0 {
+        table(indent, &figures)
+    } else {
+        "\n".repeat(rows.len())
+    };
+    let lines = figures.lines().zip(rows);
+    lines
+        .map(|(figures, row)| {
+            let text = row.get(last).map_or("", String::as_str);
+            let text = lines_of(text, columns.saturating_sub(begins).max(TEXT_MIN));
+            let mut second = format!(
+                "{figures:<begins$}{}\n",
+                text.first().map_or("", |line| line)
+            );
+            for line in text.iter().skip(1) {
+                second += &format!("{:begins$}{line}\n", "");
+            }
+            second
+        })
+        .collect()
+}
+
+/// Each line of `text` at most so wide, wrapped at blanks; what is wrapped begins `hanging` blanks to the right of
+/// where its line began.
+#[must_use]
+pub fn wrapped(text: &str, hanging: usize, columns: Option<usize>) -> String {
+    let Some(columns) = columns else {
+        return text.to_owned();
+    };
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let blanks = line.len() - line.trim_start_matches(' ').len();
+        if line.chars().count() <= columns {
+            wrapped += &format!("{line}\n");
+            continue;
+        }
+        let inside = columns.saturating_sub(blanks + hanging).max(TEXT_MIN);
+        let first = lines_of(&line[blanks..], inside + hanging);
+        let Some(head) = first.first() else { continue };
+        wrapped += &format!("{:blanks$}{head}\n", "");
+        let rest = line[blanks + head.len()..].trim_start();
+        let begins = blanks + hanging;
+        for line in lines_of(rest, inside) {
+            wrapped += &format!("{:begins$}{line}\n", "");
+        }
+    }
+    wrapped
+}
+
+/// `text` in lines of at most so many columns, broken at blanks; a longer word has a line of its own.
+fn lines_of(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Columns of the widest line.
+fn widest(text: &str) -> usize {
+    let widths = text.lines().map(|line| line.chars().count());
+    widths.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Vec<String>> {
+        [
+            ["LOAD", "IOPS", "MEAN", "LIMITED BY"],
+            [
+                "read",
+                "100 k",
+                "12",
+                "the drives; then the uplink of a switch",
+            ],
+            ["write", "7", "3400", "-"],
+        ]
+        .map(|row| row.map(str::to_owned).to_vec())
+        .to_vec()
+    }
+
+    #[test]
+    fn a_table_that_fits_is_left_alone() {
+        let whole = table(1, &rows());
+        for columns in [None, Some(60), Some(200)] {
+            assert_eq!(folded(1, &rows(), &[2, 3], columns), whole);
+        }
+        assert_eq!(widest(&whole), 60);
+    }
+
+    #[test]
+    fn a_wider_one_is_broken_as_late_as_possible_and_its_text_is_wrapped() {
+        assert_eq!(
+            folded(1, &rows(), &[2, 3], Some(46)),
+            " LOAD   IOPS   MEAN\n     LIMITED BY\n read   100 k  12\n     the drives; then the uplink of a switch\n \
+             write  7      3400\n     -\n"
+        );
+        assert_eq!(
+            folded(1, &rows(), &[2, 3], Some(18)),
+            " LOAD   IOPS\n     MEAN  LIMITED BY\n read   100 k\n     12    the drives; then the\n           uplink of \
+             a switch\n write  7\n     3400  -\n"
+        );
+    }
+
+    #[test]
+    fn sentences_are_wrapped_at_blanks() {
+        let text = "a short line\n  a line that is longer than thirty columns are\n";
+        assert_eq!(wrapped(text, 2, None), text);
+        assert_eq!(
+            wrapped(text, 2, Some(30)),
+            "a short line\n  a line that is longer than\n    thirty columns are\n"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Why a RAID 5 that is written in order reads before it writes.
+//!
+//! A stripe that is written whole needs no reads: its parity is that of the new data. The engine joins the requests of
+//! a stripe that are there together. Three things keep them from filling it: one plan joins at most [`PIECES_MAX`] pieces,
+//! a thread that writes in order has only so much outstanding, and no more than [`STREAMS_MAX`] such threads are waited
+//! for. How much is read is counted in the run; which of these it is follows from the shape.
+
+use super::left_out::values;
+use super::report::{PlanPoint, Report};
+use super::sweep::Sweep;
+use crate::commands::sizes::{exact_size, typed_size};
+use engine::limits::{BAND_BYTES_MAX, STREAMS_MAX};
+use engine::plan::PIECES_MAX;
+use lab::schema::configuration::Configuration;
+use lab::schema::setup::Level;
+use lab::workload::Operation;
+use serde::{Deserialize, Serialize};
+use sim::predict::point::CHUNK_KIB;
+use std::fmt::Write as _;
+
+/// From so many bytes read for each one written on it is told: less comes of the first and last stripe of a run.
+const WORTH_TELLING: f64 = 0.05;
+
+/// What is read before it can be written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadsBeforeWrites {
+    /// Bytes of old data and parity that are read for each byte that is written.
+    pub bytes_per_written_byte: f64,
+    /// Why, and what helps, as a sentence without its full stop.
+    pub reason: String,
+}
+
+/// The shape of stripes and of what is written to them.
+struct Filling {
+    /// Chunks of data in a stripe.
+    data: u64,
+    chunk_bytes: u64,
+    /// What is locked and planned together of each chunk.
+    band_bytes: u64,
+    request_bytes: u64,
+    /// Outstanding requests of a thread.
+    depth: u64,
+    threads: u64,
+}
+
+impl Filling {
+    /// Pieces of requests that one plan has to join to write whole stripes.
+    fn pieces(&self) -> u64 {
+        self.data * (self.band_bytes / self.request_bytes).max(1)
+    }
+
+    /// From the beginning of a stripe's first chunk to the end of what is planned together of its last one.
+    fn span_bytes(&self) -> u64 {
+        (self.data - 1) * self.chunk_bytes + self.band_bytes
+    }
+
+    fn is_joined(&self) -> bool {
+        self.pieces() <= PIECES_MAX as u64
+    }
+
+    /// What a thread has to have outstanding, so that wherever in a stripe its requests begin, one is filled.
+    fn needed_bytes(&self) -> u64 {
+        let begins_every = greatest_common_divisor(self.request_bytes, self.row_bytes());
+        self.span_bytes() + self.request_bytes - begins_every
+    }
+
+    fn row_bytes(&self) -> u64 {
+        self.data * self.chunk_bytes
+    }
+
+    fn is_outstanding(&self) -> bool {
+        self.request_bytes * self.depth >= self.needed_bytes()
+    }
+
+    /// The smallest requests that fill stripes: of those that double these, or as large as a stripe.
+    fn enough_bytes(&self) -> u64 {
+        let doubled = std::iter::successors(Some(self.request_bytes), |bytes| Some(bytes * 2));
+        let doubled = doubled.take_while(|bytes| *bytes < self.row_bytes());
+        let mut sizes = doubled.chain([self.row_bytes()]);
+        let fills = |request_bytes: &u64| {
+            let filling = Filling {
+                request_bytes: *request_bytes,
+                ..*self
+            };
+            filling.is_joined() && filling.is_outstanding()
+        };
+        sizes.find(fills).unwrap_or(self.row_bytes())
+    }
+
+    /// Why stripes are not filled, and what fills them.
+    fn reason(&self) -> String {
+        let request = exact_size(self.request_bytes);
+        let larger = typed_size(self.enough_bytes());
+        let stripe = format!(
+            "{} on each of {} drives",
+            exact_size(self.band_bytes),
+            self.data
+        );
+        if !self.is_joined() {
+            return format!(
+                "a stripe of {stripe} takes {} requests of {request}, and the engine joins at most {PIECES_MAX}: \
+                 --bs {larger} would fill it",
+                self.pieces()
+            );
+        }
+        if !self.is_outstanding() {
+            return format!(
+                "what a thread keeps outstanding, {} x {request}, is {} of the {} that it takes to fill a stripe: \
+                 --qd {} or --bs {larger} would fill it",
+                self.depth,
+                exact_size(self.request_bytes * self.depth),
+                exact_size(self.needed_bytes()),
+                self.needed_bytes().div_ceil(self.request_bytes),
+            );
+        }
+        if self.threads > STREAMS_MAX as u64 {
+            return format!(
+                "{} threads write in order, each somewhere else, and the engine waits for the rest of a stripe of at \
+                 most {STREAMS_MAX}: --threads {STREAMS_MAX} would fill it",
+                self.threads
+            );
+        }
+        format!("not all requests that fill a stripe of {stripe} are there when it is written")
+    }
+}
+
+fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        one
+    } else {
+        greatest_common_divisor(other, one % other)
+    }
+}
+
+/// What a RAID 5 of the engine reads while it is written in order; nothing of any other, or if it is not worth telling.
+pub fn reads_before_writes(
+    configuration: &Configuration,
+    read_per_written: Option<f64>,
+) -> Option<ReadsBeforeWrites> {
+    let setup = &configuration.setup;
+    let workload = &configuration.workload;
+    let is_of_engine = setup.level == Level::Raid5 && setup.stack == "fullstripe";
+    let bytes_per_written_byte = read_per_written.filter(|share| *share >= WORTH_TELLING)?;
+    if !is_of_engine || workload.op != Operation::Write {
+        return None;
+    }
+    let chunk_bytes = u64::from(setup.chunk_kib.unwrap_or(CHUNK_KIB)) * 1024;
+    let filling = Filling {
+        data: u64::from(setup.count)
+            .checked_sub(1)
+            .filter(|data| *data > 0)?,
+        chunk_bytes,
+        band_bytes: chunk_bytes.min(u64::from(BAND_BYTES_MAX)),
+        request_bytes: u64::from(workload.bs?.bytes()),
+        depth: u64::from(workload.qd?),
+        threads: u64::from(workload.threads),
+    };
+    Some(ReadsBeforeWrites {
+        bytes_per_written_byte,
+        reason: filling.reason(),
+    })
+}
+
+/// For people: each point that reads first; of neighbours in a sweep the first one, for whose reason the rate falls.
+pub fn in_words(report: &Report, sweep: Option<&Sweep>) -> String {
+    let mut text = String::new();
+    let mut points = report.points.as_slice();
+    while let Some((point, rest)) = points.split_first() {
+        points = rest;
+        let Some(reads) = &point.reads_before_writes else {
+            continue;
+        };
+        let is_neighbour = |other: &&PlanPoint| {
+            sweep.is_some()
+                && other.reads_before_writes.is_some()
+                && other.setup == point.setup
+                && other.varied.get(1) == point.varied.get(1)
+        };
+        let alike = rest.iter().take_while(is_neighbour).count();
+        points = &rest[alike..];
+        let _ = write!(
+            text,
+            "{}, {}, {} drives: {:.1} bytes of old data and parity are read for each byte written, because {}",
+            point.setup,
+            point.load,
+            point.configuration.setup.count,
+            reads.bytes_per_written_byte,
+            reads.reason
+        );
+        if let (Some(sweep), true) = (sweep, alike > 0) {
+            let (what, _) = &sweep.axes[0];
+            let others: Vec<u64> = rest[..alike].iter().map(|other| other.varied[0]).collect();
+            let _ = write!(
+                text,
+                "; likewise at {} {}",
+                what.name(),
+                values(*what, &others)
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of so many KiB, so many outstanding in each of so many threads, to chunks of so many KiB on so many
+    /// drives beside that of parity.
+    fn reason([request, depth, threads, chunk, data]: [u64; 5]) -> String {
+        let filling = Filling {
+            data,
+            chunk_bytes: chunk * 1024,
+            band_bytes: (chunk * 1024).min(u64::from(BAND_BYTES_MAX)),
+            request_bytes: request * 1024,
+            depth,
+            threads,
+        };
+        filling.reason()
+    }
+
+    /// Each was tried with `plan`: the cure reads nothing, and the next smaller one does.
+    #[test]
+    fn what_keeps_a_stripe_from_being_filled_is_told_with_its_cure() {
+        for (what, sentence) in [
+            (
+                [4, 64, 8, 128, 3],
+                "a stripe of 128 KiB on each of 3 drives takes 96 requests of 4 KiB, and the engine joins at most \
+                 64: --bs 8k would fill it",
+            ),
+            (
+                [4, 64, 8, 256, 2],
+                "what a thread keeps outstanding, 64 x 4 KiB, is 256 KiB of the 384 KiB that it takes to fill a \
+                 stripe: --qd 96 or --bs 8k would fill it",
+            ),
+            (
+                [128, 1, 1, 128, 3],
+                "what a thread keeps outstanding, 1 x 128 KiB, is 128 KiB of the 384 KiB that it takes to fill a \
+                 stripe: --qd 3 or --bs 384k would fill it",
+            ),
+            (
+                [512, 1, 1, 128, 3],
+                "what a thread keeps outstanding, 1 x 512 KiB, is 512 KiB of the 768 KiB that it takes to fill a \
+                 stripe: --qd 2 or --bs 384k would fill it",
+            ),
+            (
+                [128, 16, 16, 128, 3],
+                "16 threads write in order, each somewhere else, and the engine waits for the rest of a stripe of at \
+                 most 8: --threads 8 would fill it",
+            ),
+            (
+                [128, 16, 8, 128, 3],
+                "not all requests that fill a stripe of 128 KiB on each of 3 drives are there when it is written",
+            ),
+        ] {
+            assert_eq!(reason(what), sentence);
+        }
+    }
+}
