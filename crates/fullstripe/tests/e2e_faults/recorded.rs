@@ -140,7 +140,7 @@ fn a_rebuild_puts_what_it_cannot_have_on_record_and_ends() {
         .ok();
     server.wait_event("failure-recorded", "", 30);
     server.order(&["add-spare", &spare]).ok();
-    server.wait_event("bad-blocks-recorded", "4096 bytes", 60);
+    server.wait_event("bad-blocks-recorded", "4 KiB", 60);
     let ended = server.wait_event("job-ended", "rebuild finished", 60);
     assert_eq!(ended["warning"], true);
     let status = server.wait_optimal(30);

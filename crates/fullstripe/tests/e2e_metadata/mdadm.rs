@@ -242,7 +242,10 @@ fn what_mdadm_erases_stays_erased() {
     let own = rig.json(&format!("examine {specs}"), 0);
     assert_eq!(own["drives"][0]["shadow"]["state"], "whole");
     assert_eq!(rig.run(&format!("assemble {specs}")).code, 1);
-    rig.done(&format!("create new --level 1 {specs}"));
+    // Who erased it on purpose says so once more: a program that only overwrote the ends leaves the same.
+    let refused = rig.run(&format!("create new --level 1 {specs}"));
+    assert_eq!(refused.code, 4, "{refused:?}");
+    rig.done(&format!("create new --level 1 --force {specs}"));
 }
 
 /// Ranges are split into entries of 256 sectors, and mdadm shows them all, of the drive that is asked about.
