@@ -39,8 +39,8 @@ mod window;
 pub use args::BenchArgs;
 pub(crate) use run::measure;
 
-use crate::commands::folded::{columns, wrapped};
 use crate::commands::words::{print_json, print_text};
+use crate::terminal::Paper;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -64,7 +64,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         return print(args, &outcome, &outcome.text());
     }
     let outcome = measure(&config)?;
-    let text = wrapped(&report::text(&outcome), report::NAME_WIDTH, columns());
+    let text = Paper::output().fold(&report::text(&outcome), report::NAME_WIDTH);
     print(args, &outcome, &text)
 }
 

@@ -23,7 +23,6 @@ pub mod destroy;
 pub mod examine;
 pub mod exit_codes;
 pub mod explain;
-pub mod folded;
 pub mod foreign;
 pub mod list;
 pub mod metadata;

@@ -3,9 +3,11 @@
 //! A file names setups and points, in the form of the frozen claims; drives may be files of the user's. The [`sim`]
 //! crate runs them ([`sim::predict`]); this command reads what is named and tells what came of it.
 
-use super::folded::{columns, folded, wrapped};
 use super::progress::HowArgs;
 use super::words::print_text;
+use crate::terminal::Paper;
+use crate::terminal::fold::fold_within;
+use crate::terminal::rows::folded;
 use anyhow::{Context, Result};
 use lab::claims::predictor::NotModelled;
 use lab::schema::SCHEMA;
@@ -178,7 +180,7 @@ fn text(results: &Results, columns: Option<usize>) -> String {
         }
     }
     // Before latencies, or before busy cores.
-    folded(0, &rows, &[3, 6], columns) + &wrapped(&notes, 2, columns)
+    folded(0, &rows, &[3, 6], columns) + &fold_within(&notes, columns, 2)
 }
 
 /// Runs `predict`. The exit code is 0 only if every point could be predicted.
@@ -209,7 +211,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     print_text(&if args.json {
         results.to_json()
     } else {
-        text(&results, columns())
+        text(&results, Paper::output().columns)
     })?;
     let is_complete = results.points.iter().all(|point| !point.metrics.is_empty());
     Ok(if is_complete {

@@ -23,6 +23,15 @@ pub fn fold(text: &str, columns: usize, indent: usize) -> String {
     folded
 }
 
+/// The same where there may be no limit.
+#[must_use]
+pub fn fold_within(text: &str, columns: Option<usize>, indent: usize) -> String {
+    match columns {
+        Some(columns) => fold(text, columns, indent),
+        None => text.to_owned(),
+    }
+}
+
 fn fold_line(line: &str, columns: usize, indent: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut folded = " ".repeat(line.len() - words.len());

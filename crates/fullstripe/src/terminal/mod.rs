@@ -5,6 +5,7 @@
 //! say, and never say it alone. What has no colours has no code at all: text for programs is [`Paper::PLAIN`].
 
 pub mod fold;
+pub mod rows;
 pub mod table;
 mod tone;
 
@@ -61,16 +62,18 @@ impl Paper {
         columns: None,
     };
 
-    /// Standard output.
+    /// Standard output. Where that is no terminal, nothing is folded unless `COLUMNS` is set: programs find a row in
+    /// a line.
     #[must_use]
     pub fn output() -> Paper {
         let is_terminal = std::io::stdout().is_terminal();
         let size = console::Term::stdout().size_checked();
+        let of_terminal = size.filter(|_| is_terminal);
+        let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
+        let columns = of_terminal.map(|(_, columns)| usize::from(columns));
         Paper {
             colours: has_colours(is_terminal),
-            columns: size
-                .filter(|_| is_terminal)
-                .map(|(_, columns)| usize::from(columns)),
+            columns: columns.or_else(asked).filter(|&columns| columns > 0),
         }
     }
 
@@ -94,10 +97,7 @@ impl Paper {
     /// `text` folded to the columns; what follows its first line is `indent` columns in.
     #[must_use]
     pub fn fold(self, text: &str, indent: usize) -> String {
-        match self.columns {
-            Some(columns) => fold::fold(text, columns, indent),
-            None => text.to_owned(),
-        }
+        fold::fold_within(text, self.columns, indent)
     }
 }
 

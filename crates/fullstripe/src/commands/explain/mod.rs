@@ -11,9 +11,9 @@ mod why;
 #[cfg(test)]
 mod tests;
 
-use super::folded::{columns, wrapped};
 use super::sizes::{exact_size, parse_chunk};
 use super::words::{parse_level, parse_size, print_json, print_text};
+use crate::terminal::Paper;
 use anyhow::{Result, bail};
 use array::Array;
 use cut::{Asked, Work};
@@ -147,11 +147,8 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&explanation)?;
     } else {
-        print_text(&wrapped(
-            &text::of(&array, asked, &works, &explanation),
-            HANGING,
-            columns(),
-        ))?;
+        let text = text::of(&array, asked, &works, &explanation);
+        print_text(&Paper::output().fold(&text, HANGING))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,10 @@
 //! A plan beside another: each point with its opposite in a table, and the plots of each load.
 
-use super::super::folded::folded;
 use super::super::predict::number;
 use super::plot::{Bar, drawn};
 use super::report::{PlanPoint, Report};
 use super::text::figure;
+use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use std::fmt::Write as _;
 

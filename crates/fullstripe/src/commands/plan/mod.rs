@@ -22,8 +22,8 @@ pub use args::PlanArgs;
 pub use compare::plots;
 pub use report::{PlanPoint, Report};
 
-use super::folded::columns;
 use super::words::{print_json, print_text};
+use crate::terminal::Paper;
 use anyhow::{Result, bail};
 use ask::{Asked, asked};
 use lab::schema::metric::{Metric, Statistic};
@@ -82,9 +82,9 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&report)?;
     } else if let Some(sweep) = &sweep {
-        print_text(&plot::plots(sweep, &report, columns()))?;
+        print_text(&plot::plots(sweep, &report, Paper::output().columns))?;
     } else {
-        print_text(&text::text(&report, columns()))?;
+        print_text(&text::text(&report, Paper::output().columns))?;
     }
     Ok(if report.is_complete() {
         ExitCode::SUCCESS

@@ -1,11 +1,11 @@
 //! Drawn in the terminal: a bar for what is predicted, dots up to what a plain calculator says; and every plot of a
 //! sweep.
 
-use super::super::folded::wrapped;
 use super::super::predict::number;
 use super::report::{PlanPoint, Report};
 use super::sweep::Sweep;
 use super::text::{HANGING, notes};
+use crate::terminal::fold::fold_within;
 use lab::schema::metric::Metric;
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub fn plots(sweep: &Sweep, report: &Report, columns: Option<usize>) -> String {
         text += &plot(sweep, &points, columns.unwrap_or(COLUMNS));
         text.push('\n');
     }
-    text + &wrapped(&notes(report, Some(sweep)), HANGING, columns)
+    text + &fold_within(&notes(report, Some(sweep)), columns, HANGING)
 }
 
 fn title(sweep: &Sweep, point: &PlanPoint) -> String {

@@ -1,11 +1,12 @@
 //! A plan for people: a table for each setup, what is extrapolated, and how plans compare.
 
-use super::super::folded::{folded, wrapped};
 use super::super::predict::number;
 use super::plot::COLUMNS;
 use super::report::{PlanPoint, Report};
 use super::sweep::Sweep;
 use super::{compare, left_out, stripes};
+use crate::terminal::fold::fold_within;
+use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
 use lab::workload::Completion;
@@ -30,14 +31,14 @@ pub fn text(report: &Report, columns: Option<usize>) -> String {
         let same = report.points[at..].iter().take_while(|other| {
             (other.is_other, &other.setup, &other.configuration.setup) == setup
         });
-        text += &wrapped(&format!("{}\n", heading(point)), HANGING, columns);
+        text += &fold_within(&format!("{}\n", heading(point)), columns, HANGING);
         text += &points(&same.collect::<Vec<_>>(), columns);
         text.push('\n');
     }
     text += &rebuilds(report, columns);
     text += &compare::table_of(report, columns);
     text += &compare::plots(report, columns.unwrap_or(COLUMNS));
-    text + &wrapped(&notes(report, None), HANGING, columns)
+    text + &fold_within(&notes(report, None), columns, HANGING)
 }
 
 fn heading(point: &PlanPoint) -> String {

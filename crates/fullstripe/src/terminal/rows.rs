@@ -1,10 +1,9 @@
-//! Tables and sentences that fit the terminal.
+//! Tables of many columns, which get two lines a row on a terminal that is narrower than they are.
 //!
-//! A table that is wider than the terminal gets two lines a row, broken before one of the columns that its command
-//! allows, and its last column, which is text, is wrapped at blanks. Where nobody looks at a terminal (a file, a pipe)
-//! and `COLUMNS` is not set, nothing is folded: programs that read tables find a row in a line.
+//! They are broken before one of the columns that their command allows, and the last column, which is text, is folded.
 
-use super::words::table;
+use super::fold::fold;
+use crate::commands::words::table;
 
 /// Blanks before the second line of a row, beyond those of the first.
 const HANGING: usize = 4;
@@ -12,16 +11,6 @@ const HANGING: usize = 4;
 const TEXT_MIN: usize = 24;
 /// Blanks between columns, as [`table`] has them.
 const GAP: usize = 2;
-
-/// Columns of the terminal on standard output; where there is none, those of `COLUMNS`; else nothing, and nothing is
-/// folded.
-#[must_use]
-pub fn columns() -> Option<usize> {
-    let terminal = console::Term::stdout().size_checked();
-    let terminal = terminal.map(|(_, columns)| usize::from(columns));
-    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal.or_else(asked).filter(|columns| *columns > 0)
-}
 
 /// The rows as a table, folded before the last of the columns `breaks` before which all others fit, if they do not fit
 /// together.
@@ -79,59 +68,15 @@ fn seconds(indent: usize, rows: &[Vec<String>], columns: usize) -> Vec<String> {
     lines
         .map(|(figures, row)| {
             let text = row.get(last).map_or("", String::as_str);
-            let text = lines_of(text, columns.saturating_sub(begins).max(TEXT_MIN));
-            let mut second = format!(
-                "{figures:<begins$}{}\n",
-                text.first().map_or("", |line| line)
-            );
+            let text = fold(text, columns.saturating_sub(begins).max(TEXT_MIN), 0);
+            let text: Vec<&str> = text.lines().collect();
+            let mut second = format!("{figures:<begins$}{}\n", text.first().unwrap_or(&""));
             for line in text.iter().skip(1) {
                 second += &format!("{:begins$}{line}\n", "");
             }
             second
         })
         .collect()
-}
-
-/// Each line of `text` at most so wide, wrapped at blanks; what is wrapped begins `hanging` blanks to the right of
-/// where its line began.
-#[must_use]
-pub fn wrapped(text: &str, hanging: usize, columns: Option<usize>) -> String {
-    let Some(columns) = columns else {
-        return text.to_owned();
-    };
-    let mut wrapped = String::new();
-    for line in text.lines() {
-        let blanks = line.len() - line.trim_start_matches(' ').len();
-        if line.chars().count() <= columns {
-            wrapped += &format!("{line}\n");
-            continue;
-        }
-        let inside = columns.saturating_sub(blanks + hanging).max(TEXT_MIN);
-        let first = lines_of(&line[blanks..], inside + hanging);
-        let Some(head) = first.first() else { continue };
-        wrapped += &format!("{:blanks$}{head}\n", "");
-        let rest = line[blanks + head.len()..].trim_start();
-        let begins = blanks + hanging;
-        for line in lines_of(rest, inside) {
-            wrapped += &format!("{:begins$}{line}\n", "");
-        }
-    }
-    wrapped
-}
-
-/// `text` in lines of at most so many columns, broken at blanks; a longer word has a line of its own.
-fn lines_of(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Columns of the widest line.
@@ -179,16 +124,6 @@ mod tests {
             folded(1, &rows(), &[2, 3], Some(18)),
             " LOAD   IOPS\n     MEAN  LIMITED BY\n read   100 k\n     12    the drives; then the\n           uplink of \
              a switch\n write  7\n     3400  -\n"
-        );
-    }
-
-    #[test]
-    fn sentences_are_wrapped_at_blanks() {
-        let text = "a short line\n  a line that is longer than thirty columns are\n";
-        assert_eq!(wrapped(text, 2, None), text);
-        assert_eq!(
-            wrapped(text, 2, Some(30)),
-            "a short line\n  a line that is longer than\n    thirty columns are\n"
         );
     }
 }
