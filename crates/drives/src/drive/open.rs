@@ -109,7 +109,7 @@ pub enum OpenError {
         capacity_bytes: u64,
     },
     /// The system refused.
-    #[error("cannot {what} {name}: {error}")]
+    #[error("cannot {what} {name}: {error}{}", cure(error))]
     System {
         /// As given.
         name: String,
@@ -464,6 +464,15 @@ fn whoever_locks(fd: &OwnedFd) -> String {
         (true, _) => "another process".to_owned(),
         (false, true) => "this process itself".to_owned(),
         (false, false) => others.join(", "),
+    }
+}
+
+/// What to do where the system's word does not say it.
+fn cure(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::ACCESS | Errno::PERM) => "; ask as its owner or as root",
+        Some(Errno::MFILE) => "; raise the limit of open files with ulimit -n",
+        _ => "",
     }
 }
 

@@ -9,6 +9,8 @@ use crate::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
 use crate::commands::words::{count_of, duration, print_json, print_text, table};
 use crate::serve::scrub::explain::{Comparison, Explanation, Held};
 use crate::serve::scrub::report::{LbaRange, PlaceReport, ScrubReport};
+use crate::terminal::Paper;
+use crate::terminal::rows::folded;
 use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
@@ -69,7 +71,7 @@ pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
     let path = format!("/v1/volumes/{}", encode(&volume));
     if args.report {
         let report: ScrubReport = client.get(&format!("{path}/scrub"))?;
-        show(args, &report, report_text)?;
+        show(args, &report, |report| report_text(report, Paper::output()))?;
         let found = report.mismatches + report.unrecoverable;
         return Ok(ExitCode::from(u8::from(found > 0)));
     }
@@ -91,7 +93,11 @@ pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
     begin(args, &client, &volume)
 }
 
-fn show<T: serde::Serialize>(args: &ScrubArgs, value: &T, text: fn(&T) -> String) -> Result<()> {
+fn show<T: serde::Serialize>(
+    args: &ScrubArgs,
+    value: &T,
+    text: impl Fn(&T) -> String,
+) -> Result<()> {
     if args.reach.json {
         print_json(value)
     } else {
@@ -128,7 +134,7 @@ fn range(range: &LbaRange) -> String {
     format!("{}-{}", range.first, range.last)
 }
 
-fn report_text(report: &ScrubReport) -> String {
+fn report_text(report: &ScrubReport, paper: Paper) -> String {
     let now_s = crate::serve::scrub::now_s();
     let how = match (report.ended_s, report.complete) {
         (None, _) => "unfinished".to_owned(),
@@ -162,7 +168,8 @@ fn report_text(report: &ScrubReport) -> String {
         let rows: Vec<Vec<String>> = std::iter::once(head)
             .chain(report.findings.iter().map(place_row))
             .collect();
-        text += &table(0, &rows);
+        // Before the drives, or before what was found.
+        text += &folded(0, &rows, &[2, 3], paper.columns);
     }
     if report.left_out > 0 {
         text += &format!("{} more are not listed\n", report.left_out);

@@ -241,7 +241,7 @@ fn the_widest_array_serves_and_a_wider_one_is_not_made() {
         let bed = Bed::new(WIDEST + 2, 24 * MIB);
         let before = std::fs::read(bed.drive(0)).expect("it is there");
         bed.try_create("data", level, bed.drives(), &["--wide"])
-            .refused(&format!("at most {WIDEST}"));
+            .refused(&format!("to {WIDEST}"));
         let now = std::fs::read(bed.drive(0)).expect("it is there");
         assert!(now == before, "it was written to");
         bed.create("data", level, bed.first(WIDEST), &["--wide"]);

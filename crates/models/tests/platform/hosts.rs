@@ -97,6 +97,6 @@ fn mds_work_scales_with_the_clock_and_a_wrong_number_is_told() {
     wrong.schema = 7;
     assert_eq!(
         wrong.costs(&cores, 8).unwrap_err().to_string(),
-        "md-2018: schema is 7, but this program reads 1."
+        "md-2018: schema is 7, but this program reads 1"
     );
 }
