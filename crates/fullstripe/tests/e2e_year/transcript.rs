@@ -163,6 +163,10 @@ impl<'a> Terminal<'a> {
 fn steady(text: &str) -> String {
     let mut lines = String::new();
     for line in text.lines() {
+        // How far work is that takes some seconds on a slow machine.
+        if line.split(' ').next().is_some_and(is_date) {
+            continue;
+        }
         // Whether the last write was a moment ago.
         let line = &line.replace(", in use", "");
         let elsewhere = line
@@ -187,9 +191,16 @@ fn steady_line(line: &str) -> String {
             .unwrap_or(bare);
         let numbered = ["process", "update", "generation"].contains(&before);
         let after = words.get(at + 1).copied().unwrap_or_default();
-        let replayed = after.starts_with("writes") || after.starts_with("entries");
-        if replayed && is_number(bare) {
+        let is_counted = |word: &str| word.starts_with("write") || word.starts_with("entr");
+        if is_counted(after) && is_number(bare) {
             shown.push("SOME".to_owned());
+        } else if is_number(before) && is_counted(word) {
+            let many = if word.starts_with('w') {
+                "writes"
+            } else {
+                "entries"
+            };
+            shown.push(word.replace(bare, many));
         } else if is_uuid(stamp) {
             shown.push(word.replace(stamp, "UUID"));
         } else if stamp.len() == 14 && is_number(stamp) {
