@@ -88,6 +88,16 @@ fn whoever_lists_a_served_array_is_told_who_serves_it() {
     assert!(!said.out.contains("in use"), "{said}");
 }
 
+/// Its drives are not served with these options, for a reason that is no refusal for the sake of data.
+#[track_caller]
+fn does_not_serve(bed: &Bed, options: &[&str], wanted: &str) {
+    let mut command = bed.fullstripe(&["serve"]);
+    command.env("FULLSTRIPE_SOCKET", bed.path("api"));
+    let said = run(command.args(options).args(bed.drives()), 20);
+    let is_told = said.status.code() == Some(1) && said.err.contains(wanted);
+    assert!(is_told, "no word of {wanted:?}: {said}");
+}
+
 /// Nothing is done to drives for an array that nobody could reach.
 #[test]
 fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
@@ -112,14 +122,7 @@ fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
             "another process listens on",
         ),
     ] {
-        let said = run(
-            bed.fullstripe(&["serve"]).args(words).args(bed.drives()),
-            20,
-        );
-        assert!(
-            said.status.code() == Some(1) && said.err.contains(wanted),
-            "{said}"
-        );
+        does_not_serve(&bed, &words, wanted);
     }
     let now = std::fs::read(bed.drive(0)).expect("it is there");
     assert!(now == before, "a drive was written to");
@@ -143,14 +146,7 @@ fn memory_that_is_too_little_or_not_there_is_refused() {
             "--memory 900t does not fit: ",
         ),
     ] {
-        let said = run(
-            bed.fullstripe(&["serve"]).args(words).args(bed.drives()),
-            20,
-        );
-        assert!(
-            said.status.code() == Some(1) && said.err.contains(wanted),
-            "{said}"
-        );
+        does_not_serve(&bed, &words, wanted);
     }
 }
 
