@@ -74,7 +74,7 @@ const fn only_provoked(heading: &'static str, before: &'static str, provoke: &'s
 /// What scripts begin with. `fullstripe` is a word for the built binary that ends with the shell.
 const WORDS: &str = r#"
 trap 'ended=$?; set +e; { kill -KILL $(jobs -p); wait; losetup -d $(cat loops); } 2> /dev/null; exit $ended' EXIT
-export PATH=$PWD/bin:$PATH HOME=$PWD XDG_STATE_HOME=$PWD/state FULLSTRIPE_SOCKET=$PWD/api
+export PATH=$PWD/bin:$PATH:/usr/sbin:/sbin HOME=$PWD XDG_STATE_HOME=$PWD/state FULLSTRIPE_SOCKET=$PWD/api
 uri="nbd+unix:///vol0?socket=$PWD/nbd.sock"
 drives() { truncate -s 64M d0.img d1.img d2.img d3.img d4.img d5.img; }
 made() { drives; fullstripe create vol0 --level 5 --chunk 64k "$@" d0.img d1.img d2.img d3.img > made.txt; }
