@@ -1,14 +1,13 @@
 //! Drives that are not those of one array: why nothing can be started, and what to do.
 
-use crate::member::Member;
+use crate::member::{FoundShadow, Member};
 use metadata::imsm::Mpb;
 
 /// Why there is nothing to start on drives of which none has a whole record, and what to do; a sentence.
 #[must_use]
 pub fn no_array(drives: &[impl Member]) -> String {
     let named = names(drives.iter().map(Member::name));
-    let damaged = drives.iter().filter(|drive| drive.found().is_err());
-    if damaged.count() > 0 {
+    if drives.iter().any(|drive| drive.found().is_err()) {
         return format!(
             "no drive of {named} has a readable record; `fullstripe metadata restore` puts back a copy"
         );
@@ -28,20 +27,13 @@ pub fn no_array(drives: &[impl Member]) -> String {
 /// That the drives belong to several arrays, which they are, and what to do; a sentence.
 #[must_use]
 pub fn several_arrays(drives: &[impl Member]) -> String {
-    let record = |drive: &&_| match Member::found(*drive) {
-        Ok(Some(found)) if !found.mpb.is_spare() => Some(found.mpb.clone()),
-        _ => None,
-    };
-    let mut arrays: Vec<(Mpb, Vec<&str>)> = Vec::new();
+    let mut arrays: Vec<(&Mpb, Vec<&str>)> = Vec::new();
     for (drive, mpb) in drives
         .iter()
-        .filter_map(|drive| Some((drive, record(&drive)?)))
+        .filter_map(|drive| Some((drive, record_of(drive)?)))
     {
-        let family = mpb.container_family();
-        match arrays
-            .iter_mut()
-            .find(|(other, _)| other.container_family() == family)
-        {
+        let is_same = |other: &Mpb| other.container_family() == mpb.container_family();
+        match arrays.iter_mut().find(|(other, _)| is_same(other)) {
             Some((_, its)) => its.push(drive.name()),
             None => arrays.push((mpb, vec![drive.name()])),
         }
@@ -55,6 +47,15 @@ pub fn several_arrays(drives: &[impl Member]) -> String {
         "drives of different arrays: {}; name those of one",
         arrays.join("; ")
     )
+}
+
+/// The record by which a drive belongs to an array: its own or, if that is torn, its shadow copy.
+fn record_of(drive: &impl Member) -> Option<&Mpb> {
+    match (drive.found(), drive.shadow()) {
+        (Ok(Some(found)), _) => Some(&found.mpb).filter(|mpb| !mpb.is_spare()),
+        (Err(_), FoundShadow::Whole(shadow)) => Some(&shadow.mpb),
+        _ => None,
+    }
 }
 
 fn names<T: ToString>(all: impl Iterator<Item = T>) -> String {

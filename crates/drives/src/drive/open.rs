@@ -4,7 +4,7 @@ use super::blocking::Aligned;
 use super::filesystem::io_path;
 use super::{Access, Backing, Drive, FileSize, IoPath, serial_from, size_of_device, sysfs};
 use crate::arena::ArenaError;
-use crate::claimants::{claimants, lock_holders, process_in_words};
+use crate::claimants::claimants;
 use crate::helpers::Helpers;
 use crate::memory::Ram;
 use crate::pace::Pace;
@@ -13,7 +13,7 @@ use crate::pace::throttle::Throttle;
 use crate::spec::{MemberSpec, Target};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -323,7 +323,7 @@ impl Drive {
             Err(Errno::WOULDBLOCK) => {
                 return Err(OpenError::InUse {
                     name: name.clone(),
-                    by: whoever_locks(fd),
+                    by: "another process".to_owned(),
                 });
             }
             Err(errno) => return Err(system(name, "lock", errno)),
@@ -454,23 +454,10 @@ fn in_use(path: &Path, name: &str) -> OpenError {
     }
 }
 
-/// Who has locked the file, as far as can be found out.
-fn whoever_locks(fd: &OwnedFd) -> String {
-    let file = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let holders = lock_holders(Path::new(&file));
-    let others = holders.iter().filter(|&&one| one != std::process::id());
-    let others: Vec<String> = others.map(|&one| process_in_words(one)).collect();
-    match (holders.is_empty(), others.is_empty()) {
-        (true, _) => "another process".to_owned(),
-        (false, true) => "this process itself".to_owned(),
-        (false, false) => others.join(", "),
-    }
-}
-
 /// What to do where the system's word does not say it.
 fn cure(error: &std::io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::ACCESS | Errno::PERM) => "; ask as its owner or as root",
+        Some(Errno::ACCESS | Errno::PERM) => "; run the command as its owner or as root",
         Some(Errno::MFILE) => "; raise the limit of open files with ulimit -n",
         _ => "",
     }

@@ -115,7 +115,7 @@ fn exclusive_means_once_and_looking_is_always_allowed() {
     let first = open(&path);
     let message = refused(&path);
     assert!(
-        message.contains("is in use by this process itself"),
+        message.contains("is in use by another process"),
         "{message}"
     );
     let looker = Drive::open(&spec(&path), Access::ReadOnly).unwrap();

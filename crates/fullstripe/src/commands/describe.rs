@@ -13,7 +13,6 @@ use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
-use std::collections::BTreeSet;
 pub use volume::chunk_bytes;
 
 /// Everything found on a set of drives.
@@ -226,8 +225,7 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
 
 /// Who has some of the drives open, in words.
 fn in_use_by<'a>(drives: impl Iterator<Item = &'a Probed>) -> Vec<String> {
-    let paths = drives.filter_map(Probed::path);
-    let users: BTreeSet<u32> = paths.flat_map(users).collect();
+    let users = users(drives.filter_map(Probed::path));
     users.into_iter().map(process_in_words).collect()
 }
 

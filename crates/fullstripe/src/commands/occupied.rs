@@ -49,11 +49,10 @@ fn own_format(probed: &Probed) -> Option<Finding> {
 #[must_use]
 pub fn sentences(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Vec<String> {
     let mut holders: Vec<(String, Vec<&str>)> = Vec::new();
-    for (probed, (_, findings)) in drives.iter().zip(occupied) {
-        let name = probed.drive.name();
-        let held = in_words(findings);
+    let holding = drives.iter().zip(occupied);
+    for (probed, (_, findings)) in holding.filter(|(_, (_, findings))| !findings.is_empty()) {
+        let (name, held) = (probed.drive.name(), in_words(findings));
         match holders.iter_mut().find(|(other, _)| *other == held) {
-            _ if findings.is_empty() => {}
             Some((_, names)) => names.push(name),
             None => holders.push((held, vec![name])),
         }

@@ -3,12 +3,13 @@
 //! The kernel lets go of the files of an io_uring some time after its process is gone: when the last I/O is
 //! done and a worker has come to it. An array that is started again at once, after a stop or a crash, meets
 //! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
-//! is refused at once.
+//! is refused at once, and named: the kernel says only that the drive is busy.
 
 use super::serving::serving;
-use drives::claimants::{claimants, lock_holders};
+use drives::claimants::{claimants, lock_holders, process_in_words};
 use drives::drive::{Access, Drive, OpenError};
 use drives::spec::{MemberSpec, Target};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -27,23 +28,40 @@ pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
             Err(OpenError::InUse { .. }) if Instant::now() < deadline && !has_user(spec) => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            other => return other,
+            other => return other.map_err(|error| naming_users(error, spec)),
         }
     }
 }
 
-/// The other processes that are known to have the drive at `path` open for themselves: who holds a lock on it and,
-/// because nothing says who has a block device, who serves and names it.
-pub fn users(path: &Path) -> Vec<u32> {
-    let own = std::process::id();
-    let locked = lock_holders(path);
-    let serving = serving(Path::new("/proc")).into_iter();
-    let named = serving.filter(|one| one.names(path)).map(|one| one.pid);
-    locked
-        .into_iter()
-        .chain(named)
-        .filter(|&one| one != own)
-        .collect()
+/// The other processes that are known to have one of the drives at `paths` open for themselves: who holds a lock on
+/// it and, because nothing says who has a block device, who serves and names it.
+pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
+    let serving = serving(Path::new("/proc"));
+    let mut users = BTreeSet::new();
+    for path in paths {
+        users.extend(lock_holders(path));
+        let named = serving.iter().filter(|one| one.names(path));
+        users.extend(named.map(|one| one.pid));
+    }
+    users.remove(&std::process::id());
+    users
+}
+
+/// Says which processes use the drive, where the kernel does not say who does.
+fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
+    match (error, &spec.target) {
+        (OpenError::InUse { name, by }, Target::Path(path)) if claimants(path).is_empty() => {
+            let users = users(std::iter::once(path.as_path()));
+            let users: Vec<String> = users.into_iter().map(process_in_words).collect();
+            let by = if users.is_empty() {
+                by
+            } else {
+                users.join(", ")
+            };
+            OpenError::InUse { name, by }
+        }
+        (error, _) => error,
+    }
 }
 
 /// Whether somebody is known to use the drive.

@@ -236,15 +236,7 @@ fn serve(
     let lasts = args.scratch.is_none();
     let mut remembering = Remembering::begin(lasts.then_some(&*uuid), &events, &tell.all);
     options.engine.rate_bytes_per_s = remembering.choose_rate(rate_option);
-    let beginning = remembering.beginning.take().into_iter();
-    let notes = start_notes(&container);
-    let notes = notes.iter().map(|note| tell_start_note(note));
-    // People have been told, before anything could go wrong.
-    beginning
-        .chain(spares_named.refused)
-        .chain(notes)
-        .for_each(&*tell.programs);
-    remembering.notes.drain(..).for_each(&*tell.all);
+    tell_start(&tell, &mut remembering, spares_named.refused, &container);
     let hear = tell.all.clone();
     let runtime = Runtime::start(
         container,
@@ -303,6 +295,21 @@ fn serve(
     announcer.finish(PRINT_WITHIN);
     opened?;
     result?.check().map(|()| ExitCode::SUCCESS)
+}
+
+/// Tells what the start was like. Of what was known before anything could go wrong, people have been told.
+fn tell_start(
+    tell: &Tellers,
+    remembering: &mut Remembering,
+    refused_spares: Vec<Told>,
+    container: &Container,
+) {
+    let beginning = remembering.beginning.take().into_iter();
+    let notes = start_notes(container);
+    let notes = notes.iter().map(|note| tell_start_note(note));
+    let told_before = beginning.chain(refused_spares).chain(notes);
+    told_before.for_each(&*tell.programs);
+    remembering.notes.drain(..).for_each(&*tell.all);
 }
 
 /// Opens the API, adds the spares, lets clients in and says that the array can be used. What is returned ends the

@@ -274,7 +274,9 @@ fn two_arrays_and_a_renamed_drive() {
     let outcome = rig.run("assemble d0 e0 d1 e1");
     assert_eq!(outcome.code, 4);
     assert!(
-        outcome.stderr.contains("drives of different arrays: "),
+        outcome.stderr.contains(
+            "drives of different arrays: one on d0, d1; two on e0, e1; name those of one"
+        ),
         "{outcome:?}"
     );
 

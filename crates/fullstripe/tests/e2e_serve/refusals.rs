@@ -3,8 +3,10 @@
 use crate::common::checks::ledger;
 use crate::common::nbd::{EINVAL, EPERM, FLAG_FUA, WRITE};
 use crate::common::process::{run, tool};
-use crate::common::{Bed, MIB, Mix, Mount, is_root};
+use crate::common::{Bed, Loop, MIB, Mix, Mount, is_root};
+use rustix::process::Signal;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_degraded_start_needs_the_flag_once() {
@@ -86,6 +88,44 @@ fn whoever_lists_a_served_array_is_told_who_serves_it() {
     server.stop();
     let said = run(bed.fullstripe(&["list"]).args(bed.drives()), 20);
     assert!(!said.out.contains("in use"), "{said}");
+}
+
+/// The kernel says of a block device only that it is busy.
+#[test]
+fn who_serves_a_block_device_is_named() {
+    if !is_root("who_serves_a_block_device_is_named") {
+        return;
+    }
+    let bed = Bed::new(2, 48 * MIB);
+    let loops = [0, 1].map(|at| Loop::over(bed.drive(at), &[]));
+    let specs = [0, 1].map(|at| format!("{},serial=L{at}", loops[at].device().display()));
+    let drives = specs.map(PathBuf::from);
+    bed.create("data", 1, &drives, &[]);
+    let mut server = bed.serve(&drives).start();
+    let wanted = format!("is in use by process {} (", server.pid());
+    bed.serve(&drives).refused(&wanted);
+    let said = run(bed.fullstripe(&["list"]).args(&drives), 20);
+    let wanted = format!("in use by process {} (", server.pid());
+    assert!(said.out.contains(&wanted), "{said}");
+    server.stop();
+}
+
+/// Whoever looks whether all is well learns soon that nobody can tell.
+#[test]
+fn a_server_that_stands_still_is_not_waited_for() {
+    let bed = Bed::new(2, 48 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    server.signal(Signal::STOP);
+    let since = Instant::now();
+    let said = server.order(&["status", "--check"]);
+    let took = since.elapsed();
+    server.signal(Signal::CONT);
+    assert_eq!(said.status.code(), Some(1), "{said}");
+    let wanted = "has not answered within 8 s: it is stopped, or the machine is overloaded";
+    assert!(said.err.contains(wanted), "{said}");
+    assert!(took < Duration::from_secs(30), "it took {took:?}");
+    server.stop();
 }
 
 /// Its drives are not served with these options, for a reason that is no refusal for the sake of data.
