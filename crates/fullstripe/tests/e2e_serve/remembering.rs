@@ -68,7 +68,8 @@ fn events_and_their_numbers_outlast_the_server() {
     assert_eq!(started["warning"], true, "{started}");
     let new = events(&server, count + 100);
     assert_eq!(kinds(&new)[0], "server-started", "{new:#?}");
-    assert!(number(&new[0]) > count + 1000, "{new:#?}");
+    // What was shown last may not have been on file yet: some numbers are left out, so that none comes twice.
+    assert!(number(&new[0]) > count, "{new:#?}");
     assert_eq!(events(&server, 0)[..first.len()], first);
     let people = server.order(&["events"]).ok();
     assert!(people.out.contains("d1 is failed"), "{people}");
