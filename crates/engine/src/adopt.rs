@@ -48,9 +48,8 @@ impl Engine {
             } => self.regions_closed(shard, volume, &busy),
             Message::RegionsCleared { volume, cleared } => self.regions_cleared(volume, &cleared),
             message => {
-                if let Some(controller) = &mut self.controller {
-                    controller.message(message, self.now);
-                }
+                let now = self.now;
+                self.own_controller().message(message, now);
             }
         }
     }
@@ -117,6 +116,10 @@ impl Engine {
     /// Answers a request that has not begun and never will.
     pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
         let state = &self.requests[index];
+        assert!(
+            state.outstanding == 0,
+            "request {index} is refused, and has begun"
+        );
         let (tag, origin) = (state.request.tag, state.origin);
         self.give_request(index, origin.is_some());
         self.answer(tag, origin, Err(why));

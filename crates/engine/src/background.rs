@@ -97,7 +97,15 @@ impl JobRunner {
     }
 
     fn mark(&mut self, band: u64) {
-        debug_assert!(band >= self.cursor && band - self.cursor < WINDOW);
+        assert!(
+            band >= self.cursor && band - self.cursor < WINDOW,
+            "band {band} is done, and the job is at {}",
+            self.cursor
+        );
+        assert!(
+            self.done >> (band - self.cursor) & 1 == 0,
+            "band {band} is done twice"
+        );
         self.done |= 1 << (band - self.cursor);
         while self.done & 1 == 1 {
             self.done >>= 1;
@@ -175,7 +183,7 @@ impl Engine {
         loop {
             let plans_available = self.plans_available();
             let volume = &mut self.volumes[at];
-            let Some(job) = &mut volume.job else { return };
+            let job = volume.job.as_mut().expect("its job is run");
             if !job.may_start(depth, self.now) {
                 break;
             }
@@ -183,7 +191,7 @@ impl Engine {
             let (row, low, high) = volume.band_range(band);
             let mine = volume.shape.owner(row, self.shards) == self.id;
             let in_doubt = volume.next_band_in_doubt(band);
-            let Some(job) = &mut volume.job else { return };
+            let job = volume.job.as_mut().expect("its job is run");
             if in_doubt > band && job.pass(in_doubt) {
                 continue;
             }
@@ -196,9 +204,7 @@ impl Engine {
             {
                 break;
             }
-            let Some(part) = self.ranges.parts.take() else {
-                break;
-            };
+            let part = self.ranges.parts.take().expect("a part is available");
             job.next += 1;
             job.in_flight += 1;
             job.charge(u64::from(high - low), self.now);
@@ -243,7 +249,7 @@ impl Engine {
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
         let Work::Background { repair, .. } = self.running[index].work else {
-            return Ok(());
+            unreachable!("{:?} is no job's", self.running[index].work);
         };
         let mut view = self.view_of(key);
         let Some(job) = self.job_of(index) else {
@@ -301,7 +307,7 @@ impl Engine {
     pub(crate) fn background_done(&mut self, index: u32) {
         let running = &self.running[index];
         let Work::Background { part, band, repair } = running.work else {
-            return;
+            unreachable!("{:?} is no job's", running.work);
         };
         if is_inspection(&self.ranges.parts[part]) {
             return self.hold_still(index);
@@ -406,7 +412,7 @@ impl Engine {
     /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
         let Work::Background { band, .. } = self.running[index].work else {
-            return false;
+            unreachable!("{:?} is no job's", self.running[index].work);
         };
         let volume = &self.volumes[self.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
@@ -439,7 +445,7 @@ impl Engine {
     /// Ends the work on a band, which is done unless it has failed.
     fn end_band(&mut self, index: u32) {
         let Work::Background { part, band, .. } = self.running[index].work else {
-            return;
+            unreachable!("{:?} is no job's", self.running[index].work);
         };
         let failed = self.running[index].band_failed;
         if let Some(job) = self.job_of_mut(index) {

@@ -148,9 +148,12 @@ impl Engine {
     ) {
         let (index, at) = (token.index(), token.step());
         let running = &mut self.running[index];
-        debug_assert_eq!(running.generation, token.generation());
+        assert!(
+            running.generation == token.generation()
+                && running.states[at].progress == Progress::Recording,
+            "{token:?} does not wait for the record"
+        );
         let state = &mut running.states[at];
-        debug_assert_eq!(state.progress, Progress::Recording);
         let member = MemberId(state.member);
         let recorded = outcome == Recorded::Yes;
         match change {
@@ -162,7 +165,7 @@ impl Engine {
             }
             BadBlockChange::Rewritten => {
                 let asked_again = self.step_error(index, at, LOG_FULL);
-                debug_assert!(!asked_again, "that is no error to try again after");
+                assert!(!asked_again, "a full log is no error to try again after");
             }
             BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
                 state.progress = Progress::Done;
@@ -214,6 +217,10 @@ impl Engine {
             member: target.0,
             ..StepState::IDLE
         });
+        assert!(
+            running.outstanding == 0,
+            "the piece could not be planned, and is under way"
+        );
         running.outstanding = 1;
         running.write_nothing_more();
         self.record_change(index, 0, BadBlockChange::Lost);
@@ -246,7 +253,7 @@ impl Engine {
 
     fn count_lost(&mut self, index: u32) {
         let is_background = matches!(self.running[index].work, Work::Background { .. });
-        debug_assert!(is_background, "only jobs give content up");
+        assert!(is_background, "only jobs give content up");
         if let Some(job) = self.job_of_mut(index) {
             job.failures += 1;
         }

@@ -32,6 +32,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Bits are asked for, granted and cleared of volumes that have a bitmap, and of no others.
+const HAS_BITMAP: &str = "the volume has a bitmap";
+
 /// A set of regions.
 pub(crate) type Words = Vec<u64>;
 
@@ -216,9 +219,7 @@ impl Engine {
     /// Whether the regions of a write may be written to; asks for those that may not.
     fn mark_regions(&mut self, request: &Request) -> bool {
         let volume = &mut self.volumes[request.volume.0 as usize];
-        let Some(bitmap) = &mut volume.bitmap else {
-            return true;
-        };
+        let bitmap = volume.bitmap.as_mut().expect(HAS_BITMAP);
         let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
         if has_all(&bitmap.open, regions) {
             set(&mut bitmap.touched, regions);
@@ -254,9 +255,7 @@ impl Engine {
     /// The keeper has made bits durable, or they were: writes may begin.
     pub(crate) fn regions_marked(&mut self, volume: VolumeId, regions: Regions) {
         let at = volume.0 as usize;
-        let Some(bitmap) = &mut self.volumes[at].bitmap else {
-            return;
-        };
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
         for region in regions.0..=regions.1 {
             bitmap.asked[region as usize / 64] &= !(1 << (region % 64));
         }
@@ -268,15 +267,11 @@ impl Engine {
     /// The keeper wants to clear bits: closes what is at rest here, and names the rest.
     pub(crate) fn close_regions(&mut self, volume: VolumeId) {
         let at = volume.0 as usize;
-        let Some(bitmap) = &mut self.volumes[at].bitmap else {
-            return;
-        };
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
         let words = bitmap.touched.len();
         let mut busy = core::mem::replace(&mut bitmap.touched, vec![0; words]);
         self.add_writing(volume, &mut busy);
-        let Some(bitmap) = &mut self.volumes[at].bitmap else {
-            return;
-        };
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
         for (open, busy) in bitmap.open.iter_mut().zip(&busy) {
             *open &= busy;
         }
@@ -291,7 +286,7 @@ impl Engine {
     /// Adds the regions of all writes to a volume that have begun and not ended.
     fn add_writing(&self, volume: VolumeId, busy: &mut [u64]) {
         let target = &self.volumes[volume.0 as usize];
-        let Some(bitmap) = &target.bitmap else { return };
+        let bitmap = target.bitmap.as_ref().expect(HAS_BITMAP);
         let mut add = |request: &Request| {
             let (offset, length) = (request.offset_bytes, request.length_bytes);
             set(busy, bitmap.regions_of(&target.shape, offset, length));
@@ -313,10 +308,10 @@ impl Engine {
 
     /// These bits are being cleared: nothing is written there before they are set again.
     pub(crate) fn regions_cleared(&mut self, volume: VolumeId, cleared: &Arc<[u64]>) {
-        if let Some(bitmap) = &mut self.volumes[volume.0 as usize].bitmap {
-            take_out(&mut bitmap.marked, cleared);
-            take_out(&mut bitmap.open, cleared);
-        }
+        let bitmap = self.volumes[volume.0 as usize].bitmap.as_mut();
+        let bitmap = bitmap.expect(HAS_BITMAP);
+        take_out(&mut bitmap.marked, cleared);
+        take_out(&mut bitmap.open, cleared);
     }
 
     /// Sends a message of the keeper to every shard.

@@ -132,6 +132,10 @@ impl Claims {
     pub(crate) fn give(&self, hash: u32) {
         let slot = self.slot(hash);
         let now = slot.load(Ordering::Relaxed);
+        assert!(
+            now & LOCKS_MAX > 0,
+            "a band was given back that nobody has claimed"
+        );
         let left = if now & LOCKS_MAX == 1 { 0 } else { now - 1 };
         // What was done under the claim comes before what the next one does.
         slot.store(left, Ordering::Release);
@@ -173,7 +177,8 @@ impl Claims {
         if waiting {
             self.view.waiting.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.view.waiting.fetch_sub(1, Ordering::Relaxed);
+            let before = self.view.waiting.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "nobody waited for a claim");
         }
     }
 }

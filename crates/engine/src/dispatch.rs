@@ -203,9 +203,7 @@ impl Engine {
         let lock = self
             .ranges
             .lock(entry, chosen.data_index, chosen.low, chosen.high);
-        let Some(index) = self.running.take() else {
-            return;
-        };
+        let index = self.running.take().expect("a plan is available");
         let work = match part.kind {
             PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write {
                 parts: chosen.first,
@@ -301,7 +299,7 @@ impl Engine {
             fua,
         } = part.kind
         else {
-            return Ok(());
+            unreachable!("{:?} zeroes nothing", part.kind);
         };
         let kind = if discard {
             StepKind::Discard
@@ -392,7 +390,7 @@ impl Engine {
                 (part.buffer, false),
             ),
             (None, None) => {
-                let slot: Slot = slots.iter().next().ok_or(NotEnoughMembers)?;
+                let slot: Slot = slots.iter().next().expect("each data chunk has a slot");
                 parity::parity_reconstruct(plan, shape, slot, range, &view, part.buffer)
             }
         }
@@ -406,9 +404,7 @@ impl Engine {
             let part = self.ranges.parts[at];
             self.ranges.parts.give(at);
             at = part.next;
-            if part.request == NONE {
-                continue;
-            }
+            assert!(part.request != NONE, "background work answers nobody");
             let result = if lost {
                 Err(self.part_lost(&part))
             } else {

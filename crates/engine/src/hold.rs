@@ -172,7 +172,8 @@ impl Engine {
             if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
                 return false;
             }
-            missing -= u64::from(piece.high - piece.low);
+            let rest = missing.checked_sub(u64::from(piece.high - piece.low));
+            missing = rest.expect("merged writes do not overlap");
             part = piece.next;
         }
         if missing == 0 {

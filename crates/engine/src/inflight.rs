@@ -5,7 +5,7 @@
 //! learned. After that it may only finish from memory: a member that misses a write is failed, the
 //! other writes of the plan run on, and the plan is acknowledged once the failure is on record.
 
-use crate::control::message::Message;
+use crate::control::message::{FlushOutcome, Message};
 use crate::control::record::MemberSet;
 use crate::leftover::Room;
 use crate::piecewise::Piecewise;
@@ -200,6 +200,10 @@ impl Engine {
         }
         self.leave_log(index);
         let running = &mut self.running[index];
+        assert!(
+            running.outstanding == 0,
+            "plan {index} is made anew while steps are out"
+        );
         if let Some(block) = running.scratch.take() {
             self.scratch.give(block);
         }
@@ -351,6 +355,11 @@ impl Engine {
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
         let running = &mut self.running[token.index()];
+        assert!(
+            running.generation == token.generation()
+                && running.states[token.step()].progress == Progress::Outstanding,
+            "{token:?} was not to be computed"
+        );
         if differs {
             running.differing_steps |= 1 << token.step().min(63);
         }
@@ -405,6 +414,10 @@ impl Engine {
         }
         self.leave_log(index);
         let running = &mut self.running[index];
+        assert!(
+            running.outstanding == 0,
+            "plan {index} ends while steps are out"
+        );
         if let Work::Write { .. } = running.work {
             let volume = &mut self.volumes[running.volume as usize];
             volume.plans_writing -= 1;
@@ -422,15 +435,11 @@ impl Engine {
 
     /// Flushes drives for the controller.
     pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
-        let free = (self.plans_available() > 0).then(|| self.running.take());
-        let Some(index) = free.flatten() else {
-            // All plans are busy: the controller asks again.
-            let message = Message::Flushed {
-                ticket,
-                failed: MemberSet(u128::MAX),
-            };
-            return self.tell_controller(message);
-        };
+        if self.plans_available() == 0 {
+            let outcome = FlushOutcome::Busy;
+            return self.tell_controller(Message::Flushed { ticket, outcome });
+        }
+        let index = self.running.take().expect("a plan is available");
         self.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);

@@ -58,9 +58,7 @@ impl Engine {
         if !mine || !room || self.inspection.is_some() {
             return self.emit(refused);
         }
-        let Some(part) = self.ranges.parts.take() else {
-            return self.emit(refused);
-        };
+        let part = self.ranges.parts.take().expect("a part is available");
         self.inspection = Some(Inspection {
             ticket,
             held_by: None,
@@ -129,7 +127,7 @@ impl Engine {
 
     fn give_back(&mut self, index: u32) {
         let Work::Background { part, .. } = self.running[index].work else {
-            return;
+            unreachable!("{:?} looks at nothing", self.running[index].work);
         };
         self.release(index);
         self.ranges.parts.give(part);

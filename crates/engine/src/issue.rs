@@ -68,9 +68,7 @@ impl Engine {
             if self.plans_available() <= PLANS_RESERVED {
                 return false;
             }
-            let Some(plan_index) = self.running.take() else {
-                return false;
-            };
+            let plan_index = self.running.take().expect("a plan is available");
             self.running[plan_index].prepare(Work::Direct { request: index }, at as u8, NONE);
             let mut bytes = 0;
             let mut all = true;
@@ -277,7 +275,8 @@ impl Engine {
         let shape = self.volumes[at].shape;
         let (discard, keep_allocated) = match request.operation {
             Operation::WriteZeroes { keep_allocated, .. } => (false, keep_allocated),
-            _ => (true, false),
+            Operation::Trim => (true, false),
+            other => unreachable!("{other:?} zeroes nothing"),
         };
         let kind = PartKind::Zero {
             discard,
@@ -318,16 +317,13 @@ impl Engine {
                 in_chunk_bytes: low,
                 ..cut.place
             };
-            self.enqueue(
-                index,
-                kind,
-                Cut {
-                    place,
-                    length: window,
-                    ..cut
-                },
-                None,
-            );
+            let band = Cut {
+                place,
+                length: window,
+                ..cut
+            };
+            let queued = self.enqueue(index, kind, band, None);
+            assert!(queued, "parts for all bands of the row were checked for");
         }
         Some(shape.row_bytes() as u32)
     }
@@ -359,9 +355,7 @@ impl Engine {
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;
         }
-        let Some(plan_index) = self.running.take() else {
-            return false;
-        };
+        let plan_index = self.running.take().expect("a plan is available");
         self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
         crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
@@ -409,9 +403,7 @@ impl Engine {
         if self.ranges.parts.available() <= reserve {
             return false;
         }
-        let Some(part) = self.ranges.parts.take() else {
-            return false;
-        };
+        let part = self.ranges.parts.take().expect("a part is available");
         let volume = self.requests[index].request.volume.0;
         let low = cut.place.in_chunk_bytes;
         self.ranges.parts[part] = Part {

@@ -105,10 +105,14 @@ impl Leftovers {
 
     /// Adds an entry, for which room was promised.
     fn add(&mut self, owner: u64, leftover: Leftover) {
-        if let Some(at) = self.list.take() {
-            self.list[at] = leftover;
-            self.owners.push((owner, at));
-        }
+        assert!(leftover.commands > 0, "nothing is left behind");
+        assert!(
+            self.position(owner).is_none(),
+            "two plans have left commands of one name behind"
+        );
+        let at = self.list.take().expect("room for it was promised");
+        self.list[at] = leftover;
+        self.owners.push((owner, at));
     }
 
     /// Adds a command that has no memory to keep; false if too much is out already.
@@ -265,7 +269,10 @@ impl Engine {
     /// A command that was given up has come back while its plan is still there.
     pub(crate) fn came_back_early(&mut self, index: u32) {
         let running = &mut self.running[index];
-        debug_assert!(running.left > 0, "answered twice");
+        assert!(
+            running.left > 0,
+            "a step of plan {index} was answered twice"
+        );
         running.left -= 1;
         self.stats.returned += 1;
         if running.left == 0 {
@@ -349,9 +356,8 @@ impl Engine {
     }
 
     fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
-        let Some(at) = self.leftovers.pins.take() else {
-            return next;
-        };
+        let at = self.leftovers.pins.take();
+        let at = at.expect("room for the pins was promised");
         let home = self.requests[request]
             .origin
             .map_or(self.id, |origin| origin.shard);
@@ -367,10 +373,8 @@ impl Engine {
     /// A command has come back whose plan is gone.
     #[cold]
     pub(crate) fn came_back_late(&mut self, token: Token) {
-        let Some(position) = self.leftovers.position(token.owner()) else {
-            debug_assert!(false, "{token:?} was never given out");
-            return;
-        };
+        let position = self.leftovers.position(token.owner());
+        let position = position.unwrap_or_else(|| panic!("{token:?} was answered, and is not out"));
         let at = self.leftovers.owners[position].1;
         self.stats.returned += 1;
         self.leftovers.list[at].commands -= 1;

@@ -170,7 +170,7 @@ impl SlotLog {
             .sum();
         let end = LOG_HEADER_BYTES + LOG_PARTIAL_PARITY_BYTES_MAX;
         if self.unit.entries.len() + more > LOG_ENTRIES_MAX || self.unit_bytes + more_bytes > end {
-            debug_assert!(!self.plans.is_empty(), "the entries of one plan fit");
+            assert!(!self.plans.is_empty(), "the entries of one plan fit");
             return false;
         }
         self.unit.entries.extend(entries);
@@ -294,7 +294,12 @@ impl Engine {
             log.waiting.pop_front();
             self.logs_waiting -= 1;
         }
-        debug_assert!(log.unit_bytes <= log.area.length_bytes);
+        assert!(
+            log.unit_bytes <= log.area.length_bytes,
+            "a unit of {} bytes does not fit into a log of {}",
+            log.unit_bytes,
+            log.area.length_bytes
+        );
         log.unit.generation += 1;
         log.missed = false;
         log.since = self.now;
@@ -413,7 +418,10 @@ impl Engine {
                 log.stage = Stage::Flushing;
                 self.log_flushed(index, MemberSet::default());
             }
-            _ => {}
+            Stage::Kept => {}
+            Stage::Idle | Stage::Writing(_) | Stage::ToFlush => {
+                unreachable!("a plan leaves log {index}, which is {:?}", log.stage)
+            }
         }
     }
 
@@ -425,9 +433,7 @@ impl Engine {
         let at = log.unit.volume.0;
         let volume = &self.volumes[at as usize];
         let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
-        let Some(plan) = self.running.take() else {
-            return;
-        };
+        let plan = self.running.take().expect("a plan is available");
         log.stage = Stage::Flushing;
         let work = Work::LogFlush { log: index as u32 };
         self.running[plan].prepare(work, at, NONE);

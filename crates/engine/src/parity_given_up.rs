@@ -21,7 +21,7 @@ use crate::control::bad_blocks::BadRange;
 use crate::control::recording::BadBlockChange;
 use crate::inflight::Work;
 use crate::layout::Level;
-use crate::piecewise::{PieceParity, Piecewise};
+use crate::piecewise::{IN_PIECES, PieceParity, Piecewise};
 use crate::plan::{Step, StepKind};
 use crate::ranges::{BandKey, NONE, PartKind};
 use crate::shard::Engine;
@@ -53,9 +53,7 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);
         let is_hosts = self.view_of(key).readable.0 & !piece.avoid.0 == 0;
-        let Some(own) = &mut self.running[index].piecewise else {
-            return Instead::Nothing;
-        };
+        let own = self.running[index].piecewise.as_mut().expect(IN_PIECES);
         if own.refine(shape.block_bytes) {
             return Instead::PlanAgain;
         }
@@ -106,9 +104,7 @@ impl Engine {
         }
         let running = &mut self.running[index];
         running.write_nothing_more();
-        if let Some(own) = &mut running.piecewise {
-            own.parity = PieceParity::BeingGivenUp;
-        }
+        running.piecewise.as_mut().expect(IN_PIECES).parity = PieceParity::BeingGivenUp;
         for at in 0..steps {
             self.record_change(index, at, BadBlockChange::Lost);
         }
@@ -147,15 +143,15 @@ impl Engine {
             }
             at = part.next;
         }
-        let parity = volume.shape.parity_slot(row)?;
+        let parity = volume.shape.parity_slot(row);
+        let parity = parity.expect("each row of a RAID 5 has parity");
         view.writable.has(parity).then_some(parity)
     }
 
     /// The controller has recorded the loss of a piece's parity, or could not.
     pub(crate) fn parity_recorded(&mut self, index: u32, recorded: bool) {
-        if let Some(piece) = &mut self.running[index].piecewise
-            && !recorded
-        {
+        let piece = self.running[index].piecewise.as_mut().expect(IN_PIECES);
+        if !recorded {
             piece.parity = PieceParity::NotRecorded;
         }
     }
@@ -167,9 +163,7 @@ impl Engine {
             .states
             .iter()
             .any(|state| state.progress == Progress::Missed);
-        let Some(piece) = &mut running.piecewise else {
-            return PieceParity::Kept;
-        };
+        let piece = running.piecewise.as_mut().expect(IN_PIECES);
         let was = piece.parity;
         if was == PieceParity::BeingGivenUp {
             // If a drive failed meanwhile, it is looked at anew what can be done.

@@ -22,6 +22,9 @@ use crate::shard::{Engine, Output};
 use crate::states::Progress;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 
+/// What is asked only of work that is done in pieces.
+pub(crate) const IN_PIECES: &str = "the work is done in pieces";
+
 /// Where work that is done in pieces stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piecewise {
@@ -126,7 +129,7 @@ impl Engine {
     pub(crate) fn go_around(&mut self, index: u32) {
         self.stats.replans += 1;
         let running = &self.running[index];
-        debug_assert!(
+        assert!(
             !running.wrote,
             "a plan that has written only finishes from memory"
         );
@@ -240,9 +243,7 @@ impl Engine {
             return self.pass_piece(index) && self.plan_piece(index);
         }
         let scrubs = self.scrubs(index);
-        let Some(piecewise) = &mut self.running[index].piecewise else {
-            return false;
-        };
+        let piecewise = self.running[index].piecewise.as_mut().expect(IN_PIECES);
         if scrubs && let Some(slot) = piecewise.unhealed() {
             piecewise.healed = piecewise.healed.with(slot);
         }
@@ -264,9 +265,7 @@ impl Engine {
         loop {
             self.renew(index);
             let running = &self.running[index];
-            let Some(piecewise) = running.piecewise else {
-                return false;
-            };
+            let piecewise = running.piecewise.expect(IN_PIECES);
             let key = self.ranges.key_of_lock(running.lock);
             if self.plan_range(index, key, &piecewise).is_ok() {
                 self.start(index);
@@ -287,9 +286,7 @@ impl Engine {
     /// Gives the piece under way up and goes on behind it; false if there is nothing more to do.
     fn pass_piece(&mut self, index: u32) -> bool {
         let running = &self.running[index];
-        let Some(piecewise) = running.piecewise else {
-            return false;
-        };
+        let piecewise = running.piecewise.expect(IN_PIECES);
         let key = self.ranges.key_of_lock(running.lock);
         let goes_on = self.piece_failed(index, key, &piecewise);
         let piecewise = self.running[index].piecewise.as_mut();
@@ -322,10 +319,10 @@ impl Engine {
                 let range = (piecewise.low, piecewise.high());
                 self.plan_job(index, key, range, Some(piecewise))
             }
-            Work::Direct { .. }
+            work @ (Work::Direct { .. }
             | Work::ControlFlush { .. }
             | Work::LogFlush { .. }
-            | Work::Bitmap { .. } => Err(NotEnoughMembers),
+            | Work::Bitmap { .. }) => unreachable!("{work:?} is not done in pieces"),
         }
     }
 

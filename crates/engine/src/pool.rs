@@ -34,6 +34,10 @@ impl<T> Pool<T> {
     #[inline]
     pub fn give(&mut self, index: u32) {
         debug_assert!(!self.free.contains(&index), "given back twice");
+        assert!(
+            self.free.len() < self.capacity,
+            "more is given back than was taken"
+        );
         self.free.push(index);
     }
 

@@ -66,19 +66,23 @@ impl Engine {
                 return;
             }
             self.recovering.pop_front();
-            let Work::Direct { request } = self.running[plan_index].work else {
-                return;
-            };
+            let request = self.direct_request(plan_index);
             self.release(plan_index);
             self.piece_done(request, Ok(()));
         }
     }
 
+    /// The request of a plan that needs no lock: only of those is something handed on.
+    fn direct_request(&self, plan_index: u32) -> u32 {
+        match self.running[plan_index].work {
+            Work::Direct { request } => request,
+            work => unreachable!("{work:?} goes around what it cannot read"),
+        }
+    }
+
     /// Hands on what is left of one plan; returns whether that was all.
     fn recover_plan(&mut self, plan_index: u32) -> bool {
-        let Work::Direct { request } = self.running[plan_index].work else {
-            return true;
-        };
+        let request = self.direct_request(plan_index);
         loop {
             let running = &self.running[plan_index];
             let (at, done) = running.recover;
@@ -93,9 +97,7 @@ impl Engine {
                 self.running[plan_index].recover = (at + 1, 0);
                 continue;
             }
-            let Some((cut, buffer)) = self.failed_cut(plan_index, &step, done) else {
-                return true;
-            };
+            let (cut, buffer) = self.failed_cut(plan_index, &step, done);
             let volume = &self.volumes[running.volume as usize];
             let tried = MemberId(running.states[at as usize].member);
             // Without redundancy nobody else has it, unless another drive has taken the slot meanwhile.
@@ -121,23 +123,26 @@ impl Engine {
     }
 
     /// The first piece, inside one chunk and one segment, of a failed step from `done` bytes on.
-    fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> Option<(Cut, Buffer)> {
+    fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
         let running = &self.running[plan_index];
         let (volume, plan): (&Volume, &Plan) =
             (&self.volumes[running.volume as usize], &running.plan);
         let shape = &volume.shape;
         let mut skip = done;
-        let segment = plan.segments_of(step).find(|segment| {
+        let mut segments = plan.segments_of(step);
+        let segment = segments.find(|segment| {
             let here = skip < u64::from(segment.length_bytes);
             if !here {
                 skip -= u64::from(segment.length_bytes);
             }
             here
-        })?;
+        });
+        let segment = segment.expect("a step has memory for all its bytes");
         let extent = step.offset_bytes + done - shape.start_bytes;
         let row = extent / u64::from(shape.chunk_bytes);
         let in_chunk_bytes = (extent % u64::from(shape.chunk_bytes)) as u32;
-        let data_index = shape.data_index(row, step.slot)?;
+        let data_index = shape.data_index(row, step.slot);
+        let data_index = data_index.expect("a direct read asks for data");
         let place = Location {
             row,
             data_index,
@@ -147,14 +152,12 @@ impl Engine {
             .min(u64::from(segment.length_bytes) - skip)
             .min(step.length_bytes - done) as u32;
         let buffer = segment.buffer.at(skip as u32);
-        Some((
-            Cut {
-                place,
-                length,
-                offset: shape.volume_offset_bytes(place),
-                buffer,
-            },
+        let cut = Cut {
+            place,
+            length,
+            offset: shape.volume_offset_bytes(place),
             buffer,
-        ))
+        };
+        (cut, buffer)
     }
 }

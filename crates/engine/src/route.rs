@@ -21,6 +21,9 @@ pub(crate) const PARTS_RESERVED: usize = 256;
 /// Parts that even those leave.
 pub(crate) const RECONSTRUCTIONS_LEAVE: usize = 16;
 
+/// What a request without a slot would break: as many are under way as there are slots, at most.
+const SLOT_FOR_EACH: &str = "a slot is kept for every request under way";
+
 /// What another shard wants of this one. See [`Forward`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -119,10 +122,11 @@ impl Engine {
     /// Gives a request that needs plans a slot, and begins it.
     #[inline(never)]
     fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
-        let Some(index) = self.take_request(origin.is_some()) else {
+        if origin.is_none() && self.local_requests == REQUESTS_MAX {
             self.backlog.push_back(request);
             return;
-        };
+        }
+        let index = self.take_request(origin.is_some());
         // A piece from another shard was counted there, as part of its request.
         if origin.is_none() {
             self.count_request(&request);
@@ -135,18 +139,16 @@ impl Engine {
         }
     }
 
-    /// A request slot; local requests leave the share of forwarded pieces alone.
+    /// A request slot; requests of ports leave the share of forwarded pieces alone.
     #[inline]
-    fn take_request(&mut self, forwarded: bool) -> Option<u32> {
+    fn take_request(&mut self, forwarded: bool) -> u32 {
         if forwarded {
+            assert!(self.has_room_for_forward(), "too many forwards were let in");
             self.forwarded_requests += 1;
         } else {
-            if self.local_requests == REQUESTS_MAX {
-                return None;
-            }
             self.local_requests += 1;
         }
-        self.requests.take()
+        self.requests.take().expect(SLOT_FOR_EACH)
     }
 
     #[inline]
@@ -241,10 +243,7 @@ impl Engine {
 
     /// A slot for a request that has run without one and has one command's worth of work under way.
     pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
-        let index = self
-            .requests
-            .take()
-            .expect("a slot is kept for every request under way");
+        let index = self.requests.take().expect(SLOT_FOR_EACH);
         let origin = from.map(|shard| Origin {
             shard,
             ticket: request.tag as u32,

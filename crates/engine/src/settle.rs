@@ -4,7 +4,7 @@
 //! member's failure is on record on all survivors and known to every shard: before that, a crash could
 //! bring the stale member back as if it were current.
 
-use crate::control::message::Message;
+use crate::control::message::{FlushOutcome, Message};
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Level;
@@ -107,9 +107,14 @@ impl Engine {
                 self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
-                let failed = self.running[index].missed;
+                let missed = self.running[index].missed;
                 self.release(index);
-                self.tell_controller(Message::Flushed { ticket, failed });
+                let outcome = if missed.is_empty() {
+                    FlushOutcome::Complete
+                } else {
+                    FlushOutcome::Missed(missed)
+                };
+                self.tell_controller(Message::Flushed { ticket, outcome });
             }
         }
     }

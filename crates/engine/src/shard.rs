@@ -16,7 +16,8 @@ use crate::inspect::Inspection;
 use crate::layout::Geometry;
 use crate::leftover::Leftovers;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, VOLUME_MEMBERS_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX,
+    VOLUMES_MAX,
 };
 use crate::log::SlotLog;
 use crate::plan::{Plan, Segments, Step};
@@ -152,7 +153,22 @@ impl Engine {
     #[must_use]
     pub fn new(setup: Setup, now: Nanos) -> Engine {
         // Assembly refuses more drives than there are places for.
-        assert!(setup.record.members.len() <= CONTAINER_MEMBERS_MAX);
+        assert!(
+            setup.record.members.len() <= CONTAINER_MEMBERS_MAX,
+            "the record has {} members",
+            setup.record.members.len()
+        );
+        assert!(
+            setup.record.volumes.len() <= VOLUMES_MAX,
+            "the record has {} volumes",
+            setup.record.volumes.len()
+        );
+        assert!(
+            usize::from(setup.shards) <= SHARDS_MAX && setup.shard.0 < setup.shards,
+            "shard {} of {}",
+            setup.shard.0,
+            setup.shards
+        );
         let view = Arc::new(crate::control::first_view(&setup.record));
         let scratch_least = Setup::scratch_bytes_min(&setup.record.volumes);
         let steps = 4 * VOLUME_MEMBERS_MAX.min(
@@ -246,14 +262,10 @@ impl Engine {
             Input::Done { token, result } => self.step_done(token, result),
             Input::Message(message) => self.message(message),
             Input::Persisted { member, result } => {
-                if let Some(controller) = &mut self.controller {
-                    controller.persisted(member, result, now);
-                }
+                self.own_controller().persisted(member, result, now);
             }
             Input::NotExpressible { member } => {
-                if let Some(controller) = &mut self.controller {
-                    controller.not_expressible(member, now);
-                }
+                self.own_controller().not_expressible(member, now);
             }
         }
     }
@@ -262,7 +274,7 @@ impl Engine {
     /// until there is new input. Carrying it out may bring more.
     #[inline]
     pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
-        debug_assert!(done.is_empty(), "what was polled has not been carried out");
+        assert!(done.is_empty(), "what was polled has not been carried out");
         if self.outputs.is_empty() && !self.pump() {
             return false;
         }
@@ -395,6 +407,13 @@ impl Engine {
     #[must_use]
     pub fn record(&self) -> Option<&Record> {
         self.controller.as_ref().map(Controller::persisting)
+    }
+
+    /// The controller, on the shard that has it: nobody sends others what is meant for it.
+    pub(crate) fn own_controller(&mut self) -> &mut Controller {
+        let id = self.id;
+        let controller = self.controller.as_mut();
+        controller.unwrap_or_else(|| panic!("shard {} has no controller", id.0))
     }
 
     /// The controller, shard 0 only.

@@ -135,29 +135,27 @@ impl Engine {
         let (place, kind) = match request.operation {
             // A read is forwarded because it has to be reconstructed.
             Operation::Read if from.is_none() => (self.single_read(request), StepKind::Read),
-            Operation::Write => {
-                let kind = StepKind::Write { fua: request.fua };
-                match self.single_write(request) {
-                    Some(Target::Shard(owner)) => return self.forward_single(request, from, owner),
-                    Some(Target::Members(place)) => (Some(place), kind),
-                    None => return false,
+            Operation::Write => match self.single_write(request) {
+                Some(Target::Shard(owner)) => {
+                    self.forward_single(request, from, owner);
+                    return true;
                 }
-            }
+                Some(Target::Members(place)) => (Some(place), StepKind::Write { fua: request.fua }),
+                None => return false,
+            },
             _ => return false,
         };
         let Some(place) = place else {
             return false;
         };
-        let Some(index) = self.take_single(request, from) else {
-            return false;
-        };
+        let index = self.take_single(request, from);
         self.start_single(index, &place, kind);
         true
     }
 
     #[inline]
-    fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> Option<u32> {
-        let index = self.singles.take()?;
+    fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
+        let index = self.singles.take().expect("a single is available");
         if from.is_some() {
             self.forwarded_requests += 1;
         } else {
@@ -169,7 +167,7 @@ impl Engine {
         single.plan = NONE;
         single.lock = NONE;
         single.outstanding = 0;
-        Some(index)
+        index
     }
 
     #[inline]
@@ -285,10 +283,8 @@ impl Engine {
 
     /// Has the owner of the row carry a request out.
     #[inline]
-    fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) -> bool {
-        let Some(index) = self.take_single(request, from) else {
-            return false;
-        };
+    fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) {
+        let index = self.take_single(request, from);
         let forward = Forward {
             from: self.id,
             ticket: SINGLE_TICKET | index,
@@ -304,7 +300,6 @@ impl Engine {
         self.stats.forwards += 1;
         self.outputs
             .push(Output::Send(owner, Message::Forward(forward)));
-        true
     }
 
     /// The owner of a request's row has carried it out, or not.
@@ -314,8 +309,11 @@ impl Engine {
             self.forwards -= 1;
             return self.piece_done(ticket, result);
         }
+        let index = ticket & !SINGLE_TICKET;
+        let is_with_drives = self.singles[index].outstanding != 0;
+        assert!(!is_with_drives, "single {index} was answered by a shard");
         self.stats.request_errors += u64::from(result.is_err());
-        self.answer_single(ticket & !SINGLE_TICKET, result);
+        self.answer_single(index, result);
     }
 
     #[inline]
@@ -331,10 +329,8 @@ impl Engine {
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
-            // A slot that the row's state calls usable has a drive.
-            let Some(member) = volume.view.slots[slot.0 as usize] else {
-                continue;
-            };
+            let member = volume.view.slots[slot.0 as usize]
+                .expect("a slot that the row's state calls usable has a drive");
             single.members[copies as usize] = member;
             single.slots[copies as usize] = slot;
             self.in_flight[member.0 as usize] += 1;
@@ -367,6 +363,10 @@ impl Engine {
         if single.generation != token.generation() {
             return self.came_back_late(token);
         }
+        assert!(
+            single.outstanding >> copy & 1 == 1,
+            "{token:?} was answered twice"
+        );
         let member = single.members[copy as usize];
         let trouble = result.is_err() || (!self.failed.is_empty() && self.failed.has(member));
         if trouble || single.plan != NONE {

@@ -120,9 +120,10 @@ fn carry_out<W: World>(engine: &mut Engine, world: &mut W, output: Output) {
             }
         }
         Output::Persist(member) => {
-            if let Some(record) = engine.record() {
-                world.persist(member, record);
-            }
+            let record = engine
+                .record()
+                .expect("only the controller's shard records");
+            world.persist(member, record);
         }
         Output::Event(event) => world.event(event),
     }
@@ -136,7 +137,8 @@ fn compute<W: World>(engine: &mut Engine, world: &mut W, token: Token) {
             world.xor(target, length_bytes, engine.memory(token));
             false
         }
-        _ => !world.xor_is_zero(length_bytes, engine.memory(token)),
+        crate::plan::StepKind::Compare => !world.xor_is_zero(length_bytes, engine.memory(token)),
+        kind => unreachable!("{kind:?} is no computation"),
     };
     engine.computed(token, differs);
 }

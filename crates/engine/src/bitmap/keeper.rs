@@ -175,11 +175,15 @@ impl Engine {
             .position(|keeper| keeper.volume == volume)
     }
 
+    /// The keeper of a volume that has a bitmap, on the shard that keeps it.
+    fn own_keeper(&self, volume: usize) -> usize {
+        let keeper = self.keeper_of(volume);
+        keeper.unwrap_or_else(|| panic!("shard {} keeps no bitmap of volume {volume}", self.id.0))
+    }
+
     /// A shard waits to write in some regions.
     pub(crate) fn want_regions(&mut self, shard: ShardId, volume: VolumeId, regions: Regions) {
-        let Some(index) = self.keeper_of(volume.0 as usize) else {
-            return;
-        };
+        let index = self.own_keeper(volume.0 as usize);
         let keeper = &mut self.keepers[index];
         // Set, and on all drives: a write under way may be the one that sets or clears them.
         let settled = has_all(&keeper.bits, regions)
@@ -212,9 +216,7 @@ impl Engine {
 
     /// Writes what has changed to everybody who carries the bitmap.
     fn issue_bits(&mut self, index: usize) {
-        let Some(plan) = self.running.take() else {
-            return;
-        };
+        let plan = self.running.take().expect("a plan is available");
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
         let volume = keeper.volume as u8;
@@ -241,7 +243,7 @@ impl Engine {
     /// The bits from one word to before another, and the memory for them.
     #[must_use]
     pub fn bitmap_words(&self, volume: VolumeId, (from, to): (u32, u32)) -> (&[u64], Buffer) {
-        let index = self.keeper_of(volume.0 as usize).expect("it has a keeper");
+        let index = self.own_keeper(volume.0 as usize);
         let keeper = &self.keepers[index];
         let buffer = keeper.buffer.at(from * 8);
         (&keeper.bits[from as usize..to as usize], buffer)
@@ -249,14 +251,12 @@ impl Engine {
 
     /// A plan for a bitmap has ended, and what drives missed of it is on record.
     pub(crate) fn bitmap_done(&mut self, volume: u8) {
-        let Some(index) = self.keeper_of(volume as usize) else {
-            return;
-        };
+        let index = self.own_keeper(volume as usize);
         let keeper = &mut self.keepers[index];
         match core::mem::replace(&mut keeper.stage, Stage::Idle) {
             Stage::Writing => self.grant(index),
             Stage::Flushing => return self.clear_bits(index),
-            Stage::Idle => {}
+            Stage::Idle => unreachable!("no plan of the bitmap is under way"),
         }
         self.write_bits(index);
         self.go_on_clearing(index);
@@ -319,19 +319,17 @@ impl Engine {
     }
 
     fn is_whole(&self, at: usize) -> bool {
-        self.controller
-            .as_ref()
-            .is_some_and(|controller| controller.may_clear_bits(at))
+        let controller = self.controller.as_ref();
+        let controller = controller.expect("bitmaps are kept on the controller's shard");
+        controller.may_clear_bits(at)
     }
 
     /// A shard has closed what is at rest there.
     pub(crate) fn regions_closed(&mut self, shard: ShardId, volume: VolumeId, busy: &Arc<[u64]>) {
-        let Some(index) = self.keeper_of(volume.0 as usize) else {
-            return;
-        };
+        let index = self.own_keeper(volume.0 as usize);
         let keeper = &mut self.keepers[index];
         let Round::Asking(left) = keeper.round else {
-            return;
+            unreachable!("shard {} has closed regions, and was not asked to", shard.0);
         };
         take_out(&mut keeper.clearing, busy);
         let left = left & !(1 << shard.0);
@@ -361,9 +359,7 @@ impl Engine {
         if self.plans_available() == 0 {
             return;
         }
-        let Some(plan) = self.running.take() else {
-            return;
-        };
+        let plan = self.running.take().expect("a plan is available");
         let work = Work::Bitmap { volume: at as u8 };
         self.running[plan].prepare(work, at as u8, NONE);
         mirror::flush(&mut self.running[plan].plan, slots, shadows);

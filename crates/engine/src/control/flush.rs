@@ -1,6 +1,7 @@
 //! Flushes that the controller asks for: before a mark, a checkpoint or the end of a job may be recorded.
 
 use super::marks::Mark;
+use super::message::FlushOutcome;
 use super::record::{JobKind, MemberSet};
 use super::{Controller, Output};
 use crate::units::Slot;
@@ -24,7 +25,11 @@ impl Controller {
     }
 
     pub(super) fn flush(&mut self, members: MemberSet, purpose: FlushPurpose) {
-        debug_assert!(self.flush.is_none());
+        assert!(
+            self.flush.is_none(),
+            "{purpose:?} would flush while {:?} does",
+            self.flush
+        );
         self.next_ticket += 1;
         self.flush = Some((self.next_ticket, purpose));
         let live = MemberSet(members.0 & !self.failed.0);
@@ -34,12 +39,11 @@ impl Controller {
         });
     }
 
-    pub(super) fn flushed(&mut self, ticket: u32, failed: MemberSet) {
-        let Some((_, purpose)) = self.flush.take_if(|(waiting, _)| *waiting == ticket) else {
-            return;
-        };
+    pub(super) fn flushed(&mut self, ticket: u32, outcome: FlushOutcome) {
+        let flush = self.flush.take_if(|(waiting, _)| *waiting == ticket);
+        let (_, purpose) = flush.expect("only the flush that is waited for is answered");
         // Members that failed to flush are reported, and dropped by now or soon; without them the rest counts.
-        let complete = failed.is_empty();
+        let complete = outcome == FlushOutcome::Complete;
         if !complete {
             self.flush_failed_at = Some(self.now);
         }

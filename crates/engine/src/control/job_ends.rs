@@ -5,6 +5,7 @@
 //! what it has reached, because parity that is not established must not be read from.
 
 use super::Controller;
+use super::jobs::ACTIVE;
 use super::marks::Filling;
 use super::record::{JobKind, MemberState, SyncKind, SyncRecord};
 use crate::event::JobName;
@@ -28,9 +29,7 @@ impl Controller {
     fn give_up_rebuild(&mut self, at: usize) {
         let on_record = self.record.volumes[at].sync;
         let forgotten = planted(Bug::GivenUpBeforeRecord);
-        let Some(job) = &mut self.jobs.jobs[at] else {
-            return;
-        };
+        let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
         if on_record.is_some_and(|sync| sync.done_bytes > 0) && !forgotten {
             if core::mem::replace(&mut job.begins_anew, true) {
                 // The metadata cannot express that: the drive gets what is written for as long as the array runs.
@@ -48,9 +47,7 @@ impl Controller {
     /// A job does no more. What it has reached stays.
     fn halt_job(&mut self, at: usize) {
         self.jobs.active = None;
-        let Some(job) = &mut self.jobs.jobs[at] else {
-            return;
-        };
+        let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
         job.halted = true;
         let event = job.ended(at, false);
         self.event(event);

@@ -14,6 +14,9 @@ use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 
+/// What is asked only of the job whose turn it is.
+pub(super) const ACTIVE: &str = "the volume has a job";
+
 /// A job and its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
@@ -252,7 +255,7 @@ impl Jobs {
             .iter()
             .copied()
             .min()
-            .unwrap_or(band);
+            .expect("there is at least one shard");
     }
 
     /// A shard does no more for a job.
@@ -365,10 +368,7 @@ impl Controller {
         let Some(at) = self.jobs.active else {
             return self.pick_job();
         };
-        let Some(job) = &self.jobs.jobs[at] else {
-            self.jobs.active = None;
-            return;
-        };
+        let job = self.jobs.jobs[at].as_ref().expect(ACTIVE);
         if !job.started {
             return self.start_job(at);
         }
@@ -393,9 +393,7 @@ impl Controller {
 
     /// Flushes what the job has written so far; only that much may be recorded afterwards.
     pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
-        let Some(job) = &self.jobs.jobs[at] else {
-            return;
-        };
+        let job = self.jobs.jobs[at].as_ref().expect(ACTIVE);
         let id = job.view.id;
         self.jobs.flushed_bytes = job.view.done_band * job.window_bytes;
         let members = self.flushed_for(at);
@@ -430,9 +428,7 @@ impl Controller {
             return self.want_opening();
         }
         self.jobs.last_checkpoint = now;
-        let Some(job) = &mut self.jobs.jobs[at] else {
-            return;
-        };
+        let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
         job.started = true;
         job.measure_pace(now);
         let (volume, name, kind) = (VolumeId(at as u8), job.name, job.view.kind);

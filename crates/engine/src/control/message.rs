@@ -142,6 +142,17 @@ pub enum Refused {
     Stopping,
 }
 
+/// What came of a flush that the controller has asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlushOutcome {
+    /// All members are flushed.
+    Complete,
+    /// These failed to.
+    Missed(MemberSet),
+    /// None was asked, because no plan was free: to be asked for again.
+    Busy,
+}
+
 /// A message. See the module's prose.
 #[derive(Clone, Debug)]
 pub enum Message {
@@ -229,12 +240,12 @@ pub enum Message {
         /// The name.
         ticket: u64,
     },
-    /// Shard 0 to controller: the members asked for are flushed, or those in the set failed to.
+    /// Shard 0 to controller: what came of a flush.
     Flushed {
         /// The controller's number of the flush.
         ticket: u32,
-        /// Members whose flush failed.
-        failed: MemberSet,
+        /// What came of it.
+        outcome: FlushOutcome,
     },
     /// Shard to controller: the bad-block log has to change; the step waits for
     /// [`Message::BadBlocksSettled`].

@@ -252,20 +252,14 @@ impl Controller {
         self.moved = true;
         match message {
             Message::WriteIntent(volume) => {
-                if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
-                    marks.intent = true;
-                    self.want_opening();
-                }
+                self.marks[volume.0 as usize].intent = true;
+                self.want_opening();
             }
             Message::Idle {
                 shard,
                 volume,
                 idle,
-            } => {
-                if let Some(marks) = self.marks.get_mut(volume.0 as usize) {
-                    marks.set_idle(shard, idle);
-                }
-            }
+            } => self.marks[volume.0 as usize].set_idle(shard, idle),
             Message::MemberFailed {
                 member,
                 class,
@@ -297,7 +291,7 @@ impl Controller {
             wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
             Message::CacheTurnedVolatile(member) => self.cache_turned_volatile(member),
             Message::DiscardRefused(member) => self.discard_refused(member),
-            Message::Flushed { ticket, failed } => self.flushed(ticket, failed),
+            Message::Flushed { ticket, outcome } => self.flushed(ticket, outcome),
             Message::Command { ticket, command } => {
                 let result = self.command(command);
                 self.event(Event::Answered { ticket, result });
@@ -315,7 +309,9 @@ impl Controller {
             | Message::RegionsMarked { .. }
             | Message::CloseRegions { .. }
             | Message::RegionsClosed { .. }
-            | Message::RegionsCleared { .. } => {}
+            | Message::RegionsCleared { .. } => {
+                unreachable!("{message:?} is not for the controller")
+            }
         }
     }
 

@@ -75,6 +75,8 @@ impl Controller {
                 range,
                 change,
             });
+        } else {
+            unreachable!("{wanted:?} changes no bad blocks");
         }
     }
 

@@ -106,13 +106,11 @@ impl Controller {
     }
 
     fn complete_switch(&mut self) {
-        let Some(record) = self.record_after_switch() else {
-            return;
-        };
+        let record = self.record_after_switch();
+        let record = record.expect("a switch is under way");
         let before = core::mem::replace(&mut self.record, record);
-        let Some(Switch { slot, to, version }) = self.switch.take() else {
-            return;
-        };
+        let switch = self.switch.take();
+        let Switch { slot, to, version } = switch.expect("a switch is under way");
         let epoch = self.view_changed();
         for at in self.replacing(slot, to) {
             if let Some(old) = before.volumes[at].slots[slot.0 as usize].member {

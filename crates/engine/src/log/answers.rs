@@ -22,9 +22,7 @@ impl Engine {
         if log.generation != token.generation() || !log.awaits(copy) {
             return self.came_back_late(token);
         }
-        let Some(member) = log.members[copy] else {
-            return;
-        };
+        let member = log.members[copy].expect("a unit is awaited from a drive");
         self.in_flight[member.0 as usize] -= 1;
         let mut lost = self.failed.has(member);
         if let Err(error) = result {
@@ -40,11 +38,15 @@ impl Engine {
         let log = &mut self.logs[index];
         log.awaited &= !(1 << copy);
         log.missed |= lost && copy == 0;
-        if let Stage::Writing(left) = log.stage {
-            log.stage = Stage::Writing(left - 1);
-            if left == 1 {
-                self.unit_written(index);
-            }
+        let Stage::Writing(left) = log.stage else {
+            unreachable!(
+                "log {index} is {:?}, and a unit of it is answered",
+                log.stage
+            );
+        };
+        log.stage = Stage::Writing(left - 1);
+        if left == 1 {
+            self.unit_written(index);
         }
     }
 

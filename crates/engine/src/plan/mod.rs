@@ -249,7 +249,7 @@ impl Plan {
     /// of a step allow. So planners go through a drive's ranges in ascending order.
     #[inline]
     pub fn transfer(&mut self, wanted: Step, buffer: Buffer) {
-        debug_assert!(wanted.length_bytes > 0);
+        assert!(wanted.length_bytes > 0, "a transfer of nothing");
         let length_bytes = wanted.length_bytes as u32;
         if let Some(index) = self.neighbour(&wanted) {
             self.extend(index, buffer, length_bytes);
@@ -319,7 +319,10 @@ impl Plan {
     #[inline]
     fn add(&mut self, step: Step) {
         let last = self.steps.last();
-        debug_assert!(last.is_none_or(|last| last.stage <= step.stage));
+        assert!(
+            last.is_none_or(|last| last.stage <= step.stage),
+            "steps are added in the order of their stages"
+        );
         self.steps.push(step);
     }
 
@@ -332,7 +335,10 @@ impl Plan {
     /// Returns the place of a piece of memory that no step has yet.
     #[inline]
     fn new_segment(&mut self, buffer: Buffer, length_bytes: u32) -> u16 {
-        debug_assert!(self.segments.len() < usize::from(NO_SEGMENT));
+        assert!(
+            self.segments.len() < usize::from(NO_SEGMENT),
+            "a plan has too many pieces of memory"
+        );
         self.segments.push(Segment::alone(buffer, length_bytes));
         (self.segments.len() - 1) as u16
     }

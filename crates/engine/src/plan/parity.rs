@@ -39,7 +39,7 @@ pub fn parity_write(
     view: &RowView,
     fua: bool,
 ) -> Result<(), NotEnoughMembers> {
-    debug_assert!(pieces.len() <= PIECES_MAX);
+    assert!(pieces.len() <= PIECES_MAX, "{} pieces", pieces.len());
     let write = RowWrite::new(shape, row, view, fua)?;
     if pieces.len() <= FEW_PIECES {
         write.plan::<{ 2 * FEW_PIECES }>(plan, pieces)

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ring::Ring;
+use engine::control::message::FlushOutcome;
 use std::any::Any;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -185,14 +186,14 @@ fn shards_talk_and_attach_by_mail() {
             ShardId(1),
             Message::Flushed {
                 ticket: n,
-                failed: Default::default(),
+                outcome: FlushOutcome::Complete,
             },
         );
         first.send(
             ShardId(0),
             Message::Flushed {
                 ticket: n,
-                failed: Default::default(),
+                outcome: FlushOutcome::Complete,
             },
         );
     }

@@ -95,7 +95,9 @@ fn log_step(
 ) -> Step {
     let place = Location {
         row: range.row,
-        data_index: shape.data_index(range.row, lowest).unwrap_or(0),
+        data_index: shape
+            .data_index(range.row, lowest)
+            .expect("the log names data chunks"),
         in_chunk_bytes: range.low_bytes,
     };
     let kind = StepKind::Log {
