@@ -37,6 +37,13 @@ pub(crate) struct Inspection {
     until: Nanos,
 }
 
+impl Inspection {
+    /// The plan that holds the lock, if it is held.
+    pub fn held_by(&self) -> Option<u32> {
+        self.held_by
+    }
+}
+
 impl Engine {
     /// Somebody wants to look at the stripe with byte `offset_bytes` of a volume.
     pub(crate) fn inspect(&mut self, ticket: u64, volume: VolumeId, offset_bytes: u64) {

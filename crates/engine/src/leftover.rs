@@ -99,6 +99,12 @@ impl Leftovers {
         found
     }
 
+    /// The scratch memory that such commands may use.
+    pub fn scratch(&self) -> impl Iterator<Item = ScratchBlock> {
+        let blocks = self.owners.iter().map(|&(_, at)| self.list[at].scratch);
+        blocks.flatten()
+    }
+
     fn position(&self, owner: u64) -> Option<usize> {
         self.owners.iter().position(|&(other, _)| other == owner)
     }

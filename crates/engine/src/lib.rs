@@ -71,6 +71,7 @@ mod adopt;
 mod background;
 mod bad_blocks;
 pub mod bitmap;
+mod check;
 pub mod claims;
 pub mod control;
 mod dispatch;

@@ -145,6 +145,12 @@ impl SlotLog {
         &mut self.since
     }
 
+    /// The drives that have not answered its unit.
+    pub fn waits_for(&self) -> impl Iterator<Item = MemberId> {
+        let out = (0..COPIES).filter(|&copy| self.awaits(copy));
+        out.filter_map(|copy| self.members[copy])
+    }
+
     /// Items for which it has memory.
     pub fn room(&self) -> usize {
         self.waiting.capacity() + self.plans.capacity() + self.unit.entries.capacity()

@@ -52,6 +52,17 @@ impl<T> Pool<T> {
         self.capacity
     }
 
+    /// By index: whether the item is in use. Every free one is listed as free once.
+    pub fn in_use(&self, what: &str) -> Vec<bool> {
+        let mut used: Vec<bool> = self.items.iter().map(|_| true).collect();
+        for &index in &self.free {
+            let place = &mut used[index as usize];
+            assert!(*place, "{what} {index} is free twice");
+            *place = false;
+        }
+        used
+    }
+
     /// Items in use.
     #[inline]
     pub fn used(&self) -> usize {

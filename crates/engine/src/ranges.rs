@@ -445,6 +445,11 @@ impl Ranges {
         self.entries.give(entry);
     }
 
+    /// Locks that are held.
+    pub fn locks_held(&self) -> usize {
+        self.locks.used()
+    }
+
     /// Bands with work in them.
     #[cfg(test)]
     pub fn bands(&self) -> usize {

@@ -92,7 +92,7 @@ impl Engine {
     /// Accepts a request of a port.
     #[inline]
     pub(crate) fn admit(&mut self, request: Request) {
-        if let Err(failure) = self.check(&request) {
+        if let Err(failure) = self.check_request(&request) {
             return self.turn_away(&request, None, failure);
         }
         if self.begin_single(&request, None) {
@@ -104,7 +104,7 @@ impl Engine {
     /// Accepts a request of another shard. A function of its own, so that the way of a port's stays short.
     #[inline(never)]
     fn admit_forwarded(&mut self, request: Request, origin: Origin) {
-        if let Err(failure) = self.check(&request) {
+        if let Err(failure) = self.check_request(&request) {
             return self.turn_away(&request, Some(origin), failure);
         }
         let tag = u64::from(origin.ticket);
@@ -177,7 +177,7 @@ impl Engine {
         }
     }
 
-    fn check(&self, request: &Request) -> Result<(), Failure> {
+    fn check_request(&self, request: &Request) -> Result<(), Failure> {
         let volume = self
             .volumes
             .get(request.volume.0 as usize)

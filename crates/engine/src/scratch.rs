@@ -94,6 +94,11 @@ impl Scratch {
         self.pinned > 0 && self.lent == self.pinned
     }
 
+    /// Blocks handed out, and those of them that may never come back.
+    pub fn out(&self) -> (usize, usize) {
+        (self.lent, self.pinned)
+    }
+
     /// Joins what lazy freeing left apart; called when a large block cannot be had.
     pub fn coalesce(&mut self) {
         self.usual.coalesce();

@@ -30,16 +30,16 @@ pub(crate) struct Single {
     request: Request,
     pub started: Nanos,
     /// The lock of a mirrored write, or [`NONE`].
-    lock: u32,
+    pub lock: u32,
     /// The plan that it was turned into, or [`NONE`]. Its commands in flight keep their old names.
-    plan: u32,
-    members: [MemberId; SINGLE_COPIES_MAX],
+    pub plan: u32,
+    pub members: [MemberId; SINGLE_COPIES_MAX],
     slots: [Slot; SINGLE_COPIES_MAX],
-    copies: u8,
+    pub copies: u8,
     /// The shard that forwarded it; the tag is that shard's ticket. None for a port's request.
-    from: Option<ShardId>,
+    pub from: Option<ShardId>,
     /// Commands that have not come back, by bit.
-    outstanding: u8,
+    pub outstanding: u8,
     /// Part of the commands' names; see [`crate::token`].
     pub generation: u16,
 }

@@ -1,0 +1,237 @@
+//! What must hold of an engine between two turns, looked at as a whole: for tests, which call it after every
+//! turn. Nothing on the path of a request does, because it goes through everything.
+//!
+//! Each rule counts one thing in two ways, by what admission has taken and by what is in use, so that what is
+//! forgotten, given back twice or waited for in vain is found where it begins.
+
+use crate::inflight::Work;
+use crate::limits::{CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX};
+use crate::ranges::NONE;
+use crate::shard::Engine;
+use crate::single::Single;
+use crate::states::Progress;
+use crate::units::MemberId;
+use alloc::vec;
+use alloc::vec::Vec;
+
+#[cfg(test)]
+mod tests;
+
+impl Engine {
+    /// Goes through the whole state between two turns.
+    ///
+    /// # Panics
+    /// Something does not hold that must; the message says what, and of whom.
+    pub fn check(&self) {
+        let plans = self.running.in_use("plan");
+        let singles = self.singles.in_use("single request");
+        let requests = self.requests.in_use("request");
+        let parts = self.ranges.parts.in_use("part");
+        let (plans, singles) = (indices(&plans), indices(&singles));
+        let (requests, parts) = (indices(&requests), indices(&parts));
+        self.check_reservations(&requests, &singles);
+        self.check_commands(&plans, &singles);
+        self.check_locks(&plans, &singles);
+        self.check_scratch(&plans);
+        self.check_pieces(&plans, &requests, &parts);
+        self.check_waiting_requests(&requests);
+        self.check_waiting_plans(&plans);
+    }
+
+    fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
+        let forwarded = |index: &&u32| self.requests[**index].origin.is_some();
+        let own = |index: &&u32| self.singles[**index].plan == NONE;
+        let from = |index: &&u32| self.singles[**index].from.is_some();
+        let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
+        let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
+        let all = requests.len() + singles.len();
+        let counted = (self.local_requests, self.forwarded_requests);
+        assert_eq!(
+            counted,
+            (all - there, there),
+            "requests of ports and of other shards, as counted and as there are"
+        );
+        assert!(
+            counted.0 <= REQUESTS_MAX && counted.1 <= FORWARDED_MAX,
+            "more requests are under way than may be: {counted:?}"
+        );
+        let unplanned = |index: &&u32| self.singles[**index].waits_for().next().is_some();
+        assert_eq!(
+            self.unplanned,
+            singles.iter().filter(unplanned).count(),
+            "single requests that may yet need a plan, as counted and as there are"
+        );
+        assert!(
+            self.unplanned <= self.running.available(),
+            "{} single requests may need a plan, and {} are free",
+            self.unplanned,
+            self.running.available()
+        );
+    }
+
+    /// Commands with drives, by plan and by drive.
+    fn check_commands(&self, plans: &[u32], singles: &[u32]) {
+        let mut out = [0u32; CONTAINER_MEMBERS_MAX];
+        for &index in plans {
+            let running = &self.running[index];
+            let mut waits = 0;
+            for state in running.states.iter() {
+                let is_out = matches!(
+                    state.progress,
+                    Progress::Outstanding | Progress::Flushing | Progress::Recording
+                );
+                waits += u16::from(is_out);
+                if state.is_with_drive() {
+                    out[usize::from(state.member)] += 1;
+                }
+            }
+            assert_eq!(
+                running.outstanding, waits,
+                "steps that plan {index} waits for, as counted and as there are: {:?}",
+                running.work
+            );
+            assert_eq!(
+                running.left > 0,
+                !running.left_with.is_empty(),
+                "plan {index} has left {} commands with {:?}",
+                running.left,
+                running.left_with
+            );
+        }
+        let single = singles
+            .iter()
+            .flat_map(|&index| self.singles[index].waits_for());
+        let logs = self.logs.iter().flat_map(|log| log.waits_for());
+        for member in single.chain(logs) {
+            out[usize::from(member.0)] += 1;
+        }
+        for (member, (counted, there)) in self.in_flight.iter().zip(&out).enumerate() {
+            assert_eq!(
+                counted, there,
+                "commands with member {member}, as counted and as there are"
+            );
+        }
+    }
+
+    fn check_locks(&self, plans: &[u32], singles: &[u32]) {
+        let planned = plans.iter().map(|&index| self.running[index].lock);
+        let single = singles.iter().map(|&index| self.singles[index].lock);
+        let mut held: Vec<u32> = planned.chain(single).filter(|&lock| lock != NONE).collect();
+        let count = held.len();
+        held.sort_unstable();
+        held.dedup();
+        assert_eq!(held.len(), count, "two hold the same lock");
+        assert_eq!(
+            self.ranges.locks_held(),
+            count,
+            "locks that are held, and those who hold one"
+        );
+    }
+
+    fn check_scratch(&self, plans: &[u32]) {
+        let planned = plans
+            .iter()
+            .filter_map(|&index| self.running[index].scratch);
+        let left: Vec<_> = self.leftovers.scratch().collect();
+        let (lent, pinned) = self.scratch.out();
+        assert_eq!(pinned, left.len(), "scratch blocks that stay with drives");
+        let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
+        assert_eq!(
+            lent,
+            blocks.len(),
+            "scratch blocks that are lent, and those who have one"
+        );
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), lent, "a scratch block is lent twice");
+    }
+
+    /// What requests wait for: plans, parts and pieces with other shards.
+    fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
+        let mut pieces = vec![0u32; self.requests.capacity()];
+        for &index in plans {
+            if let Work::Direct { request } = self.running[index].work {
+                pieces[request as usize] += 1;
+            }
+        }
+        for &part in parts {
+            let request = self.ranges.parts[part].request;
+            if request != NONE {
+                pieces[request as usize] += 1;
+            }
+        }
+        let mut elsewhere = 0;
+        for &index in requests {
+            let state = &self.requests[index];
+            let here = core::mem::take(&mut pieces[index as usize]);
+            assert!(
+                here <= state.outstanding,
+                "request {index} counts {} pieces and has {here} here",
+                state.outstanding
+            );
+            elsewhere += (state.outstanding - here) as usize;
+            assert!(
+                state.outstanding > 0 || !state.issued,
+                "request {index} waits for nothing"
+            );
+        }
+        let strange = pieces.iter().position(|&count| count > 0);
+        assert_eq!(strange, None, "work for a request that is not there");
+        assert_eq!(
+            self.forwards, elsewhere,
+            "pieces with other shards, as counted and as requests wait for"
+        );
+    }
+
+    fn check_waiting_requests(&self, requests: &[u32]) {
+        let mut waits = vec![0u8; self.requests.capacity()];
+        let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
+        let lists = self.stalled.iter().chain(&self.waiting_forward);
+        lists
+            .chain(blocked)
+            .for_each(|&index| waits[index as usize] += 1);
+        for &index in requests {
+            let here = core::mem::take(&mut waits[index as usize]);
+            let expected = u8::from(!self.requests[index].issued);
+            assert_eq!(here, expected, "lists in which request {index} waits");
+        }
+        let strange = waits.iter().position(|&count| count > 0);
+        assert_eq!(strange, None, "a request waits that is not there");
+    }
+
+    fn check_waiting_plans(&self, plans: &[u32]) {
+        let mut waits = vec![0u8; self.running.capacity()];
+        let lists = self.waiting_scratch.iter().chain(&self.recovering);
+        let lists = lists.chain(&self.held).chain(&self.unlogged);
+        lists.for_each(|&index| waits[index as usize] += 1);
+        if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
+            waits[index as usize] += 1;
+        }
+        for &index in plans {
+            let here = core::mem::take(&mut waits[index as usize]);
+            let expected = u8::from(self.running[index].outstanding == 0);
+            assert_eq!(
+                here, expected,
+                "lists in which plan {index} waits, for {:?}",
+                self.running[index].work
+            );
+        }
+        let strange = waits.iter().position(|&count| count > 0);
+        assert_eq!(strange, None, "a plan waits that is not there");
+    }
+}
+
+impl Single {
+    /// The drives of its commands that have not come back, unless a plan has taken them over.
+    fn waits_for(&self) -> impl Iterator<Item = MemberId> {
+        let copies = 0..if self.plan == NONE { self.copies } else { 0 };
+        let out = copies.filter(|copy| self.outstanding >> copy & 1 == 1);
+        out.map(|copy| self.members[usize::from(copy)])
+    }
+}
+
+/// The places that are set.
+fn indices(set: &[bool]) -> Vec<u32> {
+    let places = (0u32..).zip(set).filter(|(_, is_set)| **is_set);
+    places.map(|(index, _)| index).collect()
+}
