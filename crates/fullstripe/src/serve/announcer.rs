@@ -2,14 +2,15 @@
 //!
 //! Whoever reads there may stop reading, and a write then takes for ever. So a thread of its own writes,
 //! and nobody waits for it: messages go into a queue of limited length, what does not fit is dropped, and
-//! how much that was is said as soon as somebody reads again. People who look at a terminal shall see what happens
+//! how much that was is said as soon as somebody reads again. Data threads say something about clients, so there is no
+//! lock around the queue. People who look at a terminal shall see what happens
 //! there: reports of many blocks of one thing are one line a second, with a count ([`Run`]).
 
 use crate::serve::runtime::lock;
 use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -31,6 +32,8 @@ enum Message {
         about: String,
         text: String,
     },
+    /// Nothing comes any more.
+    End,
 }
 
 /// Reports about one thing since the first of them was told.
@@ -67,7 +70,9 @@ impl Run {
 
 /// The queue and its thread.
 pub(super) struct Announcer {
-    queue: Mutex<Option<SyncSender<Message>>>,
+    queue: SyncSender<Message>,
+    /// Nothing is taken any more.
+    is_ended: AtomicBool,
     dropped: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -97,7 +102,8 @@ impl Announcer {
             .spawn(move || write_all(&messages, (&count, together), output, error))
             .context("cannot start the thread that prints")?;
         Ok(Announcer {
-            queue: Mutex::new(Some(queue)),
+            queue,
+            is_ended: AtomicBool::new(false),
             dropped,
             thread: Mutex::new(Some(thread)),
         })
@@ -120,22 +126,23 @@ impl Announcer {
     }
 
     fn put(&self, message: Message) {
-        let sent = lock(&self.queue)
-            .as_ref()
-            .is_some_and(|queue| queue.try_send(message).is_ok());
-        if !sent {
+        let is_ended = self.is_ended.load(Ordering::Acquire);
+        if is_ended || self.queue.try_send(message).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Takes no more, and waits, for at most `within`, until all is written.
     pub fn finish(&self, within: Duration) {
-        lock(&self.queue).take();
+        self.is_ended.store(true, Ordering::Release);
         let deadline = Instant::now() + within;
         let thread = lock(&self.thread).take();
+        let mut is_told = false;
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && Instant::now() < deadline
         {
+            // As soon as there is room.
+            is_told = is_told || self.queue.try_send(Message::End).is_ok();
             std::thread::sleep(LOOK_EVERY);
         }
     }
@@ -175,7 +182,7 @@ fn write_all(
                 error.write_all(text.as_bytes())
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
         };
         let count = dropped.swap(0, Ordering::Relaxed);
         if count > 0 {

@@ -12,6 +12,7 @@ pub mod health;
 mod memory;
 pub mod nbd;
 mod news;
+mod published;
 pub mod recorder;
 mod remembering;
 pub mod runtime;
@@ -52,7 +53,7 @@ use status::Status;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a graceful end may take.
@@ -221,7 +222,7 @@ fn serve(
         .flat_map(|(_, name)| listening.iter().map(move |one| one.uri(name)))
         .collect();
     let volumes = started.iter().map(|(volume, _)| *volume).collect();
-    let peers = Arc::new(Mutex::new(Vec::new()));
+    let peers = Arc::new(OnceLock::new());
     let spares = Arc::new(Spares::of(&container, args.backup.clone()));
     let events = EventLog::new();
     let hook = args
@@ -245,7 +246,7 @@ fn serve(
         move |event| hear(event),
     )?;
     let shared = runtime.handle();
-    *runtime::lock(&peers) = shared.mail();
+    peers.get_or_init(|| shared.mail());
     shared.set_exports(uris);
     shared.set_remembered_rate(remembering.rate_bytes_per_s);
     let (stop, stopped) = tokio::sync::watch::channel(false);

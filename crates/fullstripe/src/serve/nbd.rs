@@ -1,7 +1,7 @@
 //! Offering the volumes over NBD: where to listen, what the exports promise, and one port per shard.
 
 use super::announcer::Announcer;
-use super::runtime::{MakePort, Shared, lock};
+use super::runtime::{MakePort, Shared};
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
 use drives::mailbox::MailSender;
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How often what is offered is compared with what the drives can do.
@@ -203,13 +203,13 @@ pub fn keep_offer_true(
 pub(super) fn ports(
     exports: ExportList,
     volumes: Vec<VolumeId>,
-    peers: Arc<Mutex<Vec<MailSender>>>,
+    peers: Arc<OnceLock<Vec<MailSender>>>,
     announcer: Arc<Announcer>,
 ) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
         let (peers, announcer) = (peers.clone(), announcer.clone());
-        // The mailboxes of all shards are known only once all of them exist.
+        // The mailboxes of all shards are known only once all of them exist, which is before anybody listens.
         let mut route = None;
         let port = NbdPort::new(NbdPortOptions {
             exports: exports.clone(),
@@ -217,9 +217,10 @@ pub(super) fn ports(
             pool,
             listeners: Vec::new(),
             route: Box::new(move |socket| {
-                route.get_or_insert_with(|| round_robin(lock(&peers).clone(), shard.0 as usize))(
-                    socket,
-                )
+                route.get_or_insert_with(|| {
+                    let peers = peers.get().cloned().unwrap_or_default();
+                    round_robin(peers, shard.0 as usize)
+                })(socket)
             }),
             on_problem: Box::new(move |problem| announcer.say(problem)),
             limits: NbdLimits::default(),

@@ -8,6 +8,7 @@ use super::events::{NotDone, Told};
 use super::health::health;
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsSender, news};
+use super::published::Published;
 use super::recorder::{Encoders, Joined};
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
@@ -60,8 +61,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub struct Shared {
     joined: Arc<Joined>,
     facts: Mutex<Facts>,
-    snapshot: Mutex<Snapshot>,
-    stats: Mutex<Vec<Stats>>,
+    /// Of the controller's data thread.
+    snapshot: Published<Snapshot>,
+    /// Of each data thread.
+    stats: Vec<Published<Stats>>,
     /// By [`MemberId`]; nothing where a drive has been let go of.
     drives: Mutex<Vec<Option<Arc<Drive>>>>,
     waiting: Mutex<HashMap<u64, Sender<Result<(), Refused>>>>,
@@ -137,8 +140,10 @@ impl Runtime {
         let shared = Arc::new(Shared {
             joined: Arc::new(Joined::new()),
             facts: Mutex::new(facts),
-            snapshot: Mutex::new(Snapshot::with_room_for(&container.record)),
-            stats: Mutex::new(vec![Stats::default(); shards as usize]),
+            snapshot: Published::new(|| Snapshot::with_room_for(&container.record)),
+            stats: (0..shards)
+                .map(|_| Published::new(Stats::default))
+                .collect(),
             drives: Mutex::new(drives),
             waiting: Mutex::new(HashMap::new()),
             next_ticket: AtomicU64::new(1),
@@ -166,6 +171,7 @@ impl Runtime {
                 encoder: encoders.take(),
                 log_encoder: encoders.of_logs(),
                 memory: memory.share(id),
+                drives: shared.drives(),
                 make_port: make_port.clone(),
             };
             let (shared, ready) = (shared.clone(), ready.clone());
@@ -259,13 +265,13 @@ impl Shared {
     /// What is known; the default before anything is.
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
-        let snapshot = lock(&self.snapshot).clone();
+        let snapshot = self.snapshot();
         if snapshot.number == 0 {
             return Arc::default();
         }
-        let stats = lock(&self.stats)
-            .iter()
-            .fold(Stats::default(), |sum, stats| sum.plus(stats));
+        let stats = self.stats.iter().fold(Stats::default(), |sum, stats| {
+            stats.read(|stats| sum.plus(stats))
+        });
         let mut status = describe(&snapshot, &lock(&self.facts), &stats);
         self.scrubs.describe(&mut status);
         status.health = health(&status);
@@ -275,13 +281,13 @@ impl Shared {
     /// What the controller knew a moment ago.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        lock(&self.snapshot).clone()
+        self.snapshot.read(Snapshot::clone)
     }
 
     /// How many times what [`Shared::status`] says has been brought up to date.
     #[must_use]
     pub fn updates(&self) -> u64 {
-        lock(&self.snapshot).number
+        self.snapshot.read(|snapshot| snapshot.number)
     }
 
     /// Every shard's mailbox, by number.
@@ -400,16 +406,16 @@ impl Shared {
             .for_each(|mail| mail.send(Mail::Detach(member)));
     }
 
-    /// Brings up to date what others see of `engine`, without waiting for them.
-    fn publish(&self, shard: ShardId, engine: &Engine, now: Nanos) {
-        if let Ok(mut stats) = self.stats.try_lock() {
-            stats[shard.0 as usize] = *engine.stats();
+    /// Brings up to date what others see of `engine`, without waiting for them. False when something could not be
+    /// because too many were reading.
+    fn publish(&self, shard: ShardId, engine: &Engine, now: Nanos) -> bool {
+        let stats = &self.stats[usize::from(shard.0)];
+        let mut is_done = stats.publish(|stats| *stats = *engine.stats());
+        if let Some(controller) = engine.controller() {
+            let number = self.updates() + 1;
+            is_done &= (self.snapshot).publish(|snapshot| snapshot.take(controller, number, now));
         }
-        if let Some(controller) = engine.controller()
-            && let Ok(mut snapshot) = self.snapshot.try_lock()
-        {
-            snapshot.take(controller, now);
-        }
+        is_done
     }
 }
 
@@ -422,6 +428,7 @@ struct ShardStart<P> {
     encoder: Encoder,
     log_encoder: LogEncoder,
     memory: MemoryShare,
+    drives: Vec<Option<Arc<Drive>>>,
     make_port: MakePort<P>,
 }
 
@@ -453,9 +460,9 @@ fn run_shard<P: Port>(
         encoder: start.encoder,
         on_event: Box::new(move |event| events.send(News::Engine(event))),
     })?;
-    for (at, drive) in lock(&shared.drives).iter().enumerate() {
+    for (at, drive) in start.drives.into_iter().enumerate() {
         if let Some(drive) = drive {
-            world.attach(MemberId(at as u8), drive.clone());
+            world.attach(MemberId(at as u8), drive);
         }
     }
     let setup = Setup {
@@ -474,9 +481,8 @@ fn run_shard<P: Port>(
     while !shared.quit.load(Ordering::Relaxed) {
         shard.turn_or_wait();
         let now = shard.engine.now();
-        if now.since(published) >= SNAPSHOT_EVERY {
+        if now.since(published) >= SNAPSHOT_EVERY && shared.publish(start.id, &shard.engine, now) {
             published = now;
-            shared.publish(start.id, &shard.engine, now);
         }
     }
     Ok(shard.engine.left_behind())

@@ -1,7 +1,7 @@
 //! What the controller knows, copied out for others to look at.
 //!
 //! The first shard's data thread takes a snapshot now and then. It must not wait or allocate for those who
-//! look, so it copies into memory that is there already, and skips its turn while somebody reads. Words and
+//! look, so it copies into memory that is there already and that nobody reads ([`super::published`]). Words and
 //! sums are made by the reader, on the reader's thread.
 
 use engine::control::Controller;
@@ -48,9 +48,9 @@ impl Snapshot {
         }
     }
 
-    /// Copies what `controller` knows at `now`; allocates nothing.
-    pub fn take(&mut self, controller: &Controller, now: Nanos) {
-        self.number += 1;
+    /// Copies what `controller` knows at `now` into this, the snapshot with that number; allocates nothing.
+    pub fn take(&mut self, controller: &Controller, number: u64, now: Nanos) {
+        self.number = number;
         self.now = now;
         self.rate_bytes_per_s = controller.rate_bytes_per_s();
         let from = controller.wanted();
