@@ -37,6 +37,8 @@ pub enum Mail {
     Moved(Moved),
     /// For the port, which knows the type.
     Port(Box<dyn Any + Send>),
+    /// For what encodes the record, which knows the type.
+    Encoder(Box<dyn Any + Send>),
 }
 
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use crate::port::Port;
 use engine::control::record::Record;
 use engine::plan::StepKind;
 use engine::units::{Buffer, MemberId, Nanos};
+use std::any::Any;
 use std::collections::VecDeque;
 
 /// Longest record, half of the memory, so that one always fits in the end.
@@ -22,12 +23,37 @@ const RECORD_BYTES_MAX: u64 = super::METADATA_BYTES as u64 / 2;
 /// What is to be written to a member, in order: first byte and bytes of each part.
 pub type Parts = Vec<(u64, Vec<u8>)>;
 
-/// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
-/// The parts are written in this order, each when the one before is durable. A record that the format cannot
-/// express has none, and nothing is written.
-pub type Encoder = Box<dyn FnMut(MemberId, &Record) -> Result<Parts, NotExpressible> + Send>;
+/// Turns records into bytes. A function that does so is one, as long as no drives join.
+pub trait Encode: Send {
+    /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
+    /// The parts are written in this order, each when the one before is durable.
+    ///
+    /// # Errors
+    ///
+    /// The format cannot express the record; nothing is written then.
+    fn encode(&mut self, member: MemberId, record: &Record) -> Result<Parts, NotExpressible>;
 
-/// See [`Encoder`]. Whoever encodes knows what it is about.
+    /// A letter for the encoder ([`crate::mailbox::Mail::Encoder`]), of a type that it knows.
+    fn mail(&mut self, letter: Box<dyn Any + Send>);
+}
+
+/// See [`Encode`].
+pub type Encoder = Box<dyn Encode>;
+
+impl<F> Encode for F
+where
+    F: FnMut(MemberId, &Record) -> Result<Parts, NotExpressible> + Send,
+{
+    fn encode(&mut self, member: MemberId, record: &Record) -> Result<Parts, NotExpressible> {
+        self(member, record)
+    }
+
+    fn mail(&mut self, _: Box<dyn Any + Send>) {
+        debug_assert!(false, "a letter for an encoder that expects none");
+    }
+}
+
+/// See [`Encode::encode`]. Whoever encodes knows what it is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotExpressible;
 

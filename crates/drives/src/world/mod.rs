@@ -43,7 +43,7 @@ use engine::request::Completion;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, Token, World};
 use metadata::Metadata;
-pub use metadata::{Encoder, NotExpressible, Parts};
+pub use metadata::{Encode, Encoder, NotExpressible, Parts};
 use payload::{gather, with_addresses};
 use peers::Peers;
 use ram::RamIo;
@@ -172,6 +172,7 @@ impl<P: Port> RingWorld<P> {
             Mail::Detach(member) => self.detach(member),
             Mail::Moved(moved) => self.member_answered(moved.index, moved.result),
             Mail::Port(letter) => self.port.mail(letter),
+            Mail::Encoder(letter) => self.encoder.mail(letter),
         }
     }
 
@@ -464,7 +465,7 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
-        match (self.encoder)(member, record) {
+        match self.encoder.encode(member, record) {
             Ok(parts) => self.write_metadata(member, parts),
             Err(NotExpressible) => self.answer(Answer::NotExpressible(member), 0),
         }

@@ -187,7 +187,7 @@ impl Members {
             .iter()
             .map(|drive| drive.as_ref().map_or(0, |drive| reserve_from(drive)))
             .collect();
-        Box::new(move |member, record| {
+        Box::new(move |member: MemberId, record: &Record| {
             let mut bytes = vec![0; RECORD_BYTES];
             bytes[..16].copy_from_slice(RECORD_MAGIC);
             bytes[16..24].copy_from_slice(&record.generation.to_le_bytes());
@@ -398,7 +398,11 @@ mod tests {
             }
         );
         assert_eq!(members.geometry.component_bytes, 63 << 20);
-        let (offset_bytes, bytes) = members.encoder()(MemberId(2), &record).unwrap().remove(0);
+        let (offset_bytes, bytes) = members
+            .encoder()
+            .encode(MemberId(2), &record)
+            .unwrap()
+            .remove(0);
         assert_eq!((offset_bytes, bytes.len()), (63 << 20, 4096));
         assert_eq!(bytes[16], 1);
     }

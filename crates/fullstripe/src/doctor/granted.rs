@@ -6,6 +6,7 @@ use drives::completion::CompletionMode;
 use drives::mailbox::Mailbox;
 use drives::ring::{RingOptions, RingReport};
 use drives::world::{RingWorld, WorldError, WorldOptions};
+use engine::control::record::Record;
 use engine::limits::{BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX};
 use exports::nbd::server::NbdLimits;
 
@@ -85,7 +86,7 @@ impl Granted {
             mailbox,
             port: (),
             log_encoder: Box::new(|_, _, _| {}),
-            encoder: Box::new(|_, _| Ok(Vec::new())),
+            encoder: Box::new(|_, _: &Record| Ok(Vec::new())),
             on_event: Box::new(|_| {}),
         });
         Granted {

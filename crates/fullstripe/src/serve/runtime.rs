@@ -9,7 +9,7 @@ use super::health::health;
 use super::memory::{Memory, MemoryShare};
 use super::news::{News, NewsSender, news};
 use super::published::Published;
-use super::recorder::{Encoders, Joined};
+use super::recorder::Encoders;
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
@@ -59,7 +59,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the threads share.
 pub struct Shared {
-    joined: Arc<Joined>,
     facts: Mutex<Facts>,
     /// Of the controller's data thread.
     snapshot: Published<Snapshot>,
@@ -138,7 +137,6 @@ impl Runtime {
             .map(|probed| Some(Arc::new(probed.drive)))
             .collect();
         let shared = Arc::new(Shared {
-            joined: Arc::new(Joined::new()),
             facts: Mutex::new(facts),
             snapshot: Published::new(|| Snapshot::with_room_for(&container.record)),
             stats: (0..shards)
@@ -157,7 +155,7 @@ impl Runtime {
         let memory = Memory::new(&container.record, options)?;
         let (events, heard) = news();
         let mpb = Arc::new(container.persister.mpb().clone());
-        let mut encoders = Encoders::new(container.persister, shared.joined.clone(), &events);
+        let mut encoders = Encoders::new(container.persister, &events);
         let mut threads = Vec::new();
         let (ready, started) = channel();
         for (at, mailbox) in mailboxes.into_iter().enumerate() {
@@ -384,11 +382,12 @@ impl Shared {
             is_deleted: false,
             failure: None,
         };
-        self.joined.add(identity);
-        lock(&self.facts).drives.push(name);
         let mut drives = lock(&self.drives);
+        let member = MemberId(drives.len() as u8);
         drives.push(Some(drive.clone()));
-        let member = MemberId((drives.len() - 1) as u8);
+        lock(&self.facts).drives.push(name);
+        // Under the lock, because whoever encodes counts them. That is the controller's data thread.
+        self.mail[0].send(Mail::Encoder(Box::new(identity)));
         drop(drives);
         self.mail
             .iter()

@@ -126,7 +126,7 @@ fn a_write_of_which_the_kernel_takes_a_part_is_no_success() {
 fn a_record_is_written_to_its_end_before_the_next_begins() {
     let drives = [0, 1].map(|_| drive("ram:1m,latency=1ms"));
     let mut world = world(drives.clone());
-    world.encoder = Box::new(|_, record| {
+    world.encoder = Box::new(|_, record: &Record| {
         let part = |n: u64| (4096 * n, vec![(10 * record.generation + n) as u8; 512]);
         Ok((0..3).map(part).collect())
     });
@@ -169,7 +169,7 @@ fn parts_that_wait_for_memory_are_written_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
     let files = [0, 1, 2].map(|n| drive(image(folder.path(), &format!("d{n}.img"), 8 << 20)));
     let mut world = world(files.clone());
-    world.encoder = Box::new(|_, record| {
+    world.encoder = Box::new(|_, record: &Record| {
         let part = |n: u64| (4096, vec![(10 * record.generation + n) as u8; 3 << 20]);
         Ok((0..3).map(part).collect())
     });
@@ -202,11 +202,11 @@ fn a_record_that_does_not_fit_the_drive_is_not_written() {
             (SIZE - 512, 512, if last_is_kept { EINVAL } else { 0 }),
             (SIZE - 1024, 512, 0),
         ] {
-            world.encoder = Box::new(move |_, _| Ok(vec![(at, vec![1; length])]));
+            world.encoder = Box::new(move |_, _: &Record| Ok(vec![(at, vec![1; length])]));
             assert_eq!(persisted(&mut world), errno, "{length} bytes at {at}");
         }
         assert_eq!(drive.read_at(0, 1024).unwrap(), [0; 1024]);
-        world.encoder = Box::new(|_, _| Ok(Vec::new()));
+        world.encoder = Box::new(|_, _: &Record| Ok(Vec::new()));
         assert_eq!(persisted(&mut world), EINVAL);
     }
     assert_eq!(std::fs::metadata(file).unwrap().len(), SIZE);

@@ -77,7 +77,7 @@ fn metadata_larger_than_its_memory_waits_its_turn() {
     let files =
         ["d0.img", "d1.img", "d2.img"].map(|name| drive(image(folder.path(), name, 8 << 20)));
     let mut world = world(files.clone());
-    world.encoder = Box::new(|_, record| {
+    world.encoder = Box::new(|_, record: &Record| {
         let mut bytes = vec![record.generation as u8; 3 << 20];
         bytes[0] = 0xEE;
         Ok(vec![(0, bytes)])
@@ -95,7 +95,7 @@ fn metadata_larger_than_its_memory_waits_its_turn() {
         assert_eq!(last, [7], "the last one is the last");
     }
 
-    world.encoder = Box::new(|_, _| Ok(vec![(100, vec![0; 512])]));
+    world.encoder = Box::new(|_, _: &Record| Ok(vec![(100, vec![0; 512])]));
     world.persist(MemberId(0), &record(1));
     assert_eq!(refused(&mut world), ErrorClass::Misuse);
 }
@@ -122,7 +122,7 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         let drive = drive(spec);
         let mut world = world([drive.clone()]);
         let first = |at: u64| drive.read_at(at, 1).unwrap()[0];
-        world.encoder = Box::new(|_, record| {
+        world.encoder = Box::new(|_, record: &Record| {
             let bytes = vec![record.generation as u8; 512];
             Ok(vec![
                 (0, bytes.clone()),
@@ -150,7 +150,7 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         assert_eq!(seen, [[3, 0, 0], [3, 3, 0], [3, 3, 3]]);
 
         // What follows a part that failed is not written.
-        world.encoder = Box::new(|_, _| {
+        world.encoder = Box::new(|_, _: &Record| {
             let part = |at| (at, vec![9; 512]);
             Ok([0, 100, 8192].map(part).into())
         });
@@ -159,7 +159,7 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         assert_eq!([first(0), first(8192)], [9, 3]);
 
         // What cannot be expressed is not written.
-        world.encoder = Box::new(|_, _| Err(NotExpressible));
+        world.encoder = Box::new(|_, _: &Record| Err(NotExpressible));
         world.persist(MemberId(0), &record(5));
         let answer = inputs(&mut world, 1);
         let refused = Input::NotExpressible {

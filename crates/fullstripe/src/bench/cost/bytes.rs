@@ -12,6 +12,7 @@ use drives::completion::CompletionMode;
 use drives::mailbox::Mailbox;
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
+use engine::control::record::Record;
 use engine::limits::LOG_HEADER_BYTES;
 use engine::log::{LogEntry, LogUnit};
 use engine::plan::{Plan, Step, StepKind};
@@ -142,7 +143,7 @@ fn make_calls(size: u32, calls: u64, call: fn(&mut RealWorld, &Memory)) -> Resul
         peers: vec![mailbox.sender()],
         mailbox,
         port: (),
-        encoder: Box::new(|_, _| Ok(Vec::new())),
+        encoder: Box::new(|_, _: &Record| Ok(Vec::new())),
         log_encoder: Box::new(assembly::log::encoder(1, SectorSize::Bytes512)),
         on_event: Box::new(|_| {}),
     })
