@@ -82,6 +82,47 @@ fn in_flight(rig: &Rig) -> u64 {
     rig.stats(0).requests_in_flight
 }
 
+/// What the shards' threads have allocated so far, once they have told of all that has been answered.
+fn taken(rig: &Rig) -> Vec<u64> {
+    let told = |shard: usize| {
+        // The turn that is under way may have begun before.
+        for _ in 0..2 {
+            let turns = rig.report(shard).turns;
+            rig.peers[shard].wake();
+            wait_until("another turn", || rig.report(shard).turns > turns);
+        }
+        rig.report(shard).allocations
+    };
+    (0..rig.peers.len()).map(told).collect()
+}
+
+/// Through the session, the engine and the ring, and through the other shard where that owns the row.
+#[test]
+fn no_request_takes_memory() {
+    const EACH: u64 = 2000;
+    let rig = Rig::with(|plan| plan.shards = 2);
+    let mut clients = [0, 1].map(|shard| Client::simple(rig.connect_to(shard), "vol0"));
+    let mut round = |seed| {
+        for at in 0..EACH {
+            let offset = at * 37 % 1024 * 4096;
+            let fua = if at % 16 == 0 { CMD_FLAG_FUA } else { 0 };
+            for (who, client) in (0..).zip(&mut clients) {
+                let data = pattern(seed + who + at, 4096);
+                client.write(offset, &data, fua);
+                assert_eq!(client.read(offset, 4096), data);
+                if at % 32 == 0 {
+                    assert_eq!(client.ask(CMD_FLUSH, 0, 0, 0).error, 0);
+                }
+            }
+        }
+        taken(&rig)
+    };
+    // What is taken once is taken in the first round.
+    let before = round(0);
+    assert_eq!(round(EACH), before);
+    assert!((0..2).all(|shard| rig.stats(shard).requests > 4 * EACH));
+}
+
 #[test]
 fn a_hundred_times_more_requests_than_one_connection_has_slots() {
     let rig = Rig::with(|plan| plan.member_options = ",latency=2ms");
