@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use drives::arena::Pool;
 use drives::completion::CompletionMode;
 use drives::drive::Drive;
+use drives::flusher;
 use drives::mailbox::{Mail, MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
@@ -437,9 +438,8 @@ fn run_shard<P: Port>(
     shared: &Arc<Shared>,
     ready: &Sender<RingReport>,
 ) -> Result<(usize, MemberSet)> {
-    // The kernel must not wait for this thread's I/O to get memory for this thread. Needs a privilege;
-    // without it the array works all the same until memory is gone.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
+    // Before the ring is made: the kernel's threads that work for it inherit this.
+    flusher::join();
     let MemoryShare {
         arena,
         zeros,

@@ -143,3 +143,21 @@ fn a_listener_that_does_not_read_costs_what_is_kept_and_no_more() {
     );
     assert_eq!(served.volume().state, "optimal");
 }
+
+#[test]
+fn the_kernel_waits_for_no_data_thread() {
+    let may_join = std::thread::spawn(drives::flusher::join).join().unwrap();
+    if !may_join {
+        println!("only looked for: this user lacks CAP_SYS_RESOURCE");
+    }
+    let served = Served::new(Level::Raid5, 3);
+    // The runtime has started when its data threads have. Those of other tests may be starting.
+    let began = std::time::Instant::now();
+    while let (missing, all) = drives::flusher::missing("shard-")
+        && (all == 0 || may_join && !missing.is_empty())
+    {
+        assert!(began.elapsed() < super::PATIENCE, "{missing:?} of {all}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    drop(served);
+}

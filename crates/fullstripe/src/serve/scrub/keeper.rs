@@ -283,6 +283,8 @@ pub(super) fn on_each<T: Send + 'static>(
         let started = thread.spawn({
             let is_busy = is_busy.clone();
             move || {
+                // Its flushes and those of the drive's own threads wait for each other.
+                drives::flusher::join();
                 let result = work(drive);
                 is_busy.store(false, Ordering::Release);
                 let _ = answer.send((at, result));
@@ -303,4 +305,20 @@ pub(super) fn on_each<T: Send + 'static>(
         found.insert(at, result);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drives::drive::Access;
+    use drives::flusher;
+
+    #[test]
+    fn whoever_works_on_a_drive_has_joined_those_that_the_kernel_does_not_wait_for() {
+        let may_join = std::thread::spawn(flusher::join).join();
+        let drive = Drive::open(&"ram:1m".parse().unwrap(), Access::Exclusive).unwrap();
+        let drives = vec![(0, Arc::new(drive))];
+        let told = on_each(&mut Busy::new(), drives, |_| flusher::has_joined());
+        assert_eq!(told.get(&0), Some(&may_join.unwrap()));
+    }
 }
