@@ -27,8 +27,6 @@ impl Engine {
         let singles = self.singles.in_use("single request");
         let requests = self.requests.in_use("request");
         let parts = self.ranges.parts.in_use("part");
-        let (plans, singles) = (indices(&plans), indices(&singles));
-        let (requests, parts) = (indices(&requests), indices(&parts));
         self.check_reservations(&requests, &singles);
         self.check_commands(&plans, &singles);
         self.check_locks(&plans, &singles);
@@ -148,22 +146,22 @@ impl Engine {
 
     /// What requests wait for: plans, parts and pieces with other shards.
     fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
-        let mut pieces = vec![0u32; self.requests.capacity()];
+        let mut pieces = Counts::of(requests);
         for &index in plans {
             if let Work::Direct { request } = self.running[index].work {
-                pieces[request as usize] += 1;
+                pieces.add("request", request);
             }
         }
         for &part in parts {
             let request = self.ranges.parts[part].request;
             if request != NONE {
-                pieces[request as usize] += 1;
+                pieces.add("request", request);
             }
         }
         let mut elsewhere = 0;
         for &index in requests {
             let state = &self.requests[index];
-            let here = core::mem::take(&mut pieces[index as usize]);
+            let here = pieces.take(index);
             assert!(
                 here <= state.outstanding,
                 "request {index} counts {} pieces and has {here} here",
@@ -175,8 +173,7 @@ impl Engine {
                 "request {index} waits for nothing"
             );
         }
-        let strange = pieces.iter().position(|&count| count > 0);
-        assert_eq!(strange, None, "work for a request that is not there");
+        pieces.check_rest("request");
         assert_eq!(
             self.forwards, elsewhere,
             "pieces with other shards, as counted and as requests wait for"
@@ -184,40 +181,37 @@ impl Engine {
     }
 
     fn check_waiting_requests(&self, requests: &[u32]) {
-        let mut waits = vec![0u8; self.requests.capacity()];
+        let mut waits = Counts::of(requests);
         let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
         let lists = self.stalled.iter().chain(&self.waiting_forward);
-        lists
-            .chain(blocked)
-            .for_each(|&index| waits[index as usize] += 1);
+        let lists = lists.chain(blocked);
+        lists.for_each(|&index| waits.add("request", index));
         for &index in requests {
-            let here = core::mem::take(&mut waits[index as usize]);
-            let expected = u8::from(!self.requests[index].issued);
+            let here = waits.take(index);
+            let expected = u32::from(!self.requests[index].issued);
             assert_eq!(here, expected, "lists in which request {index} waits");
         }
-        let strange = waits.iter().position(|&count| count > 0);
-        assert_eq!(strange, None, "a request waits that is not there");
+        waits.check_rest("request");
     }
 
     fn check_waiting_plans(&self, plans: &[u32]) {
-        let mut waits = vec![0u8; self.running.capacity()];
+        let mut waits = Counts::of(plans);
         let lists = self.waiting_scratch.iter().chain(&self.recovering);
         let lists = lists.chain(&self.held).chain(&self.unlogged);
-        lists.for_each(|&index| waits[index as usize] += 1);
+        lists.for_each(|&index| waits.add("plan", index));
         if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
-            waits[index as usize] += 1;
+            waits.add("plan", index);
         }
         for &index in plans {
-            let here = core::mem::take(&mut waits[index as usize]);
-            let expected = u8::from(self.running[index].outstanding == 0);
+            let here = waits.take(index);
+            let expected = u32::from(self.running[index].outstanding == 0);
             assert_eq!(
                 here, expected,
                 "lists in which plan {index} waits, for {:?}",
                 self.running[index].work
             );
         }
-        let strange = waits.iter().position(|&count| count > 0);
-        assert_eq!(strange, None, "a plan waits that is not there");
+        waits.check_rest("plan");
     }
 }
 
@@ -230,8 +224,32 @@ impl Single {
     }
 }
 
-/// The places that are set.
-fn indices(set: &[bool]) -> Vec<u32> {
-    let places = (0u32..).zip(set).filter(|(_, is_set)| **is_set);
-    places.map(|(index, _)| index).collect()
+/// How often each of some items is named.
+struct Counts(Vec<u32>);
+
+impl Counts {
+    /// Not yet; `items` are all that there are, in ascending order.
+    fn of(items: &[u32]) -> Counts {
+        let end = items.last().map_or(0, |last| last + 1);
+        Counts(vec![0; end as usize])
+    }
+
+    /// Once more. `what` names an item.
+    fn add(&mut self, what: &str, item: u32) {
+        let count = self.0.get_mut(item as usize);
+        let count = count.unwrap_or_else(|| panic!("{what} {item} is named, and is not there"));
+        *count += 1;
+    }
+
+    fn take(&mut self, item: u32) -> u32 {
+        core::mem::take(&mut self.0[item as usize])
+    }
+
+    /// All that are there have been taken.
+    fn check_rest(&self, what: &str) {
+        let strange = self.0.iter().position(|&count| count > 0);
+        if let Some(item) = strange {
+            panic!("{what} {item} is named, and is not there");
+        }
+    }
 }

@@ -1,7 +1,23 @@
 //! Fixed pools: everything a request needs while it is under way comes from one, so that serving
 //! allocates nothing and every queue has a limit.
 
+use crate::limits::{PARTS_MAX, PLANS_MAX};
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// Items of the largest pool, that of bands.
+const LARGEST: usize = PARTS_MAX + PLANS_MAX;
+
+/// The end of this is how the free items of a pool are listed before any was taken.
+static FIRST_ORDER: [u32; LARGEST] = {
+    let mut order = [0; LARGEST];
+    let mut at = 0;
+    while at < LARGEST {
+        order[at] = (LARGEST - 1 - at) as u32;
+        at += 1;
+    }
+    order
+};
 
 /// A fixed number of `T` with indices as names.
 #[derive(Debug)]
@@ -16,7 +32,7 @@ impl<T> Pool<T> {
     pub fn new(capacity: usize, mut make: impl FnMut() -> T) -> Pool<T> {
         let items: Vec<T> = (0..capacity).map(|_| make()).collect();
         // Handed out from the lowest index, so that a quiet engine stays within few cache lines.
-        let free = (0..capacity as u32).rev().collect();
+        let free = FIRST_ORDER[LARGEST - capacity..].to_vec();
         Pool {
             items,
             free,
@@ -52,15 +68,30 @@ impl<T> Pool<T> {
         self.capacity
     }
 
-    /// By index: whether the item is in use. Every free one is listed as free once.
-    pub fn in_use(&self, what: &str) -> Vec<bool> {
-        let mut used: Vec<bool> = self.items.iter().map(|_| true).collect();
-        for &index in &self.free {
-            let place = &mut used[index as usize];
-            assert!(*place, "{what} {index} is free twice");
-            *place = false;
+    /// The items that are in use, in ascending order. Every free one is listed as free once.
+    ///
+    /// Tests ask after every turn, and most of a pool is never used: what the list of free ones still has in its
+    /// first order is compared as a block of memory.
+    pub fn in_use(&self, what: &str) -> Vec<u32> {
+        let untouched = self.untouched();
+        let mut used = vec![true; self.capacity - untouched];
+        for &index in &self.free[untouched..] {
+            let place = used.get_mut(index as usize).filter(|place| **place);
+            *place.unwrap_or_else(|| panic!("{what} {index} is free twice")) = false;
         }
-        used
+        let places = (0u32..).zip(&used).filter(|(_, is_used)| **is_used);
+        places.map(|(index, _)| index).collect()
+    }
+
+    /// How many at the beginning of the list of free ones are there in its first order: the highest.
+    fn untouched(&self) -> usize {
+        const BLOCK: usize = 64;
+        let first = &FIRST_ORDER[FIRST_ORDER.len() - self.capacity..];
+        let blocks = self.free.chunks_exact(BLOCK);
+        let blocks = blocks.zip(first.chunks_exact(BLOCK));
+        let same = BLOCK * blocks.take_while(|(now, then)| now == then).count();
+        let rest = self.free[same..].iter().zip(&first[same..]);
+        same + rest.take_while(|(now, then)| now == then).count()
     }
 
     /// Items in use.

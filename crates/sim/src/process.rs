@@ -158,6 +158,9 @@ impl Process {
     /// One shard takes a turn.
     pub fn turn(&mut self, shard: usize) {
         let busy = self.shards[shard].turn();
+        if busy {
+            self.shards[shard].engine.check();
+        }
         let next = self.shards[shard].engine.next_wake();
         let mut machine = self.machine.borrow_mut();
         let now_ns = machine.queue.now_ns();

@@ -108,7 +108,7 @@ noticed! {
         engine.stalled.push_back(0);
     };
     a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.held.push(0);
-    a_name_of_nothing_is_noticed, "a plan waits that is not there", |engine| engine.held.push(7);
+    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.held.push(7);
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
         engine.requests.take();
     };

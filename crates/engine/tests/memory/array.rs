@@ -126,7 +126,7 @@ impl Array {
             .below(self.shards.len() as u64) as usize;
         for offset in 0..self.shards.len() {
             let at = (first + offset) % self.shards.len();
-            busy |= self.shards[at].turn();
+            busy |= self.turn_one(at);
         }
         self.ask_again();
         let mut shared = self.shared.borrow_mut();
@@ -134,9 +134,19 @@ impl Array {
         busy
     }
 
+    /// A turn of a shard, and a look at all that it has if there was anything to do.
+    fn turn_one(&mut self, shard: usize) -> bool {
+        let shard = &mut self.shards[shard];
+        let busy = shard.turn();
+        if busy {
+            shard.engine.check();
+        }
+        busy
+    }
+
     /// A turn of one shard only: the others are busy elsewhere.
     pub fn turn_alone(&mut self, shard: usize) {
-        self.shards[shard].turn();
+        self.turn_one(shard);
         self.shared.borrow_mut().now += 10_000;
     }
 
