@@ -63,6 +63,8 @@ impl Engine {
         }
     }
 
+    // A function of its own: turns without work under a lock must not pay for what it needs.
+    #[inline(never)]
     fn dispatch(&mut self, entry: u32) {
         while let Some(chosen) = self.choose(entry) {
             if self.plans_available() <= PLANS_FOR_DISPATCH {

@@ -226,6 +226,13 @@ impl Engine {
     /// smaller plans pass one that does not fit any more.
     #[inline]
     pub(crate) fn retry_scratch(&mut self) {
+        if !self.waiting_scratch.is_empty() {
+            self.retry_scratch_some();
+        }
+    }
+
+    #[inline(never)]
+    fn retry_scratch_some(&mut self) {
         let mut passed = 0;
         while passed < self.waiting_scratch.len()
             && let Some(&index) = self.waiting_scratch.front()
@@ -275,6 +282,11 @@ impl Engine {
         let (mut at, mut may_write) = (first, true);
         while let Some(step) = self.running[index].plan.steps().get(at) {
             if step.stage != stage {
+                assert!(
+                    step.stage > stage,
+                    "plan {index} goes back to stage {}",
+                    step.stage
+                );
                 break;
             }
             if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
@@ -355,15 +367,15 @@ impl Engine {
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
         let running = &mut self.running[token.index()];
+        let state = &mut running.states[token.step()];
         assert!(
-            running.generation == token.generation()
-                && running.states[token.step()].progress == Progress::Outstanding,
+            state.progress == Progress::Outstanding,
             "{token:?} was not to be computed"
         );
+        state.progress = Progress::Done;
         if differs {
             running.differing_steps |= 1 << token.step().min(63);
         }
-        running.states[token.step()].progress = Progress::Done;
         self.answered(token.index());
     }
 

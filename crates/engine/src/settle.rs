@@ -112,7 +112,7 @@ impl Engine {
                 let outcome = if missed.is_empty() {
                     FlushOutcome::Complete
                 } else {
-                    FlushOutcome::Missed(missed)
+                    FlushOutcome::Missed
                 };
                 self.tell_controller(Message::Flushed { ticket, outcome });
             }

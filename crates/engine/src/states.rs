@@ -124,7 +124,7 @@ impl Index<usize> for StepStates {
     type Output = StepState;
     #[inline]
     fn index(&self, step: usize) -> &StepState {
-        assert!(step < self.len(), "the plan has no step {step}");
+        debug_assert!(step < self.len(), "the plan has no step {step}");
         match self.near.get(step) {
             Some(state) => state,
             None => &self.far[step - NEAR],
@@ -135,7 +135,7 @@ impl Index<usize> for StepStates {
 impl IndexMut<usize> for StepStates {
     #[inline]
     fn index_mut(&mut self, step: usize) -> &mut StepState {
-        assert!(step < self.len(), "the plan has no step {step}");
+        debug_assert!(step < self.len(), "the plan has no step {step}");
         match self.near.get_mut(step) {
             Some(state) => state,
             None => &mut self.far[step - NEAR],

@@ -147,8 +147,8 @@ pub enum Refused {
 pub enum FlushOutcome {
     /// All members are flushed.
     Complete,
-    /// These failed to.
-    Missed(MemberSet),
+    /// Some failed to; the failure of each is told by itself.
+    Missed,
     /// None was asked, because no plan was free: to be asked for again.
     Busy,
 }
