@@ -5,6 +5,8 @@
 //! mark: all bands below the cursor, and single ones above it. The controller takes the minimum over
 //! shards, has new drives flushed, and persists the checkpoint.
 
+mod check;
+
 use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::event::Event;

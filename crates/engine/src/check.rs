@@ -2,11 +2,13 @@
 //! turn. Nothing on the path of a request does, because it goes through everything.
 //!
 //! Each rule counts one thing in two ways, by what admission has taken and by what is in use, so that what is
-//! forgotten, given back twice or waited for in vain is found where it begins.
+//! forgotten, given back twice or waited for in vain is found where it begins. Rules about what a module keeps to itself
+//! lie beside it: `ranges/check.rs`, `leftover/check.rs`, `log/check.rs`, `background/check.rs`.
 
 use crate::inflight::Work;
 use crate::limits::{CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX};
-use crate::ranges::NONE;
+use crate::ranges::{NONE, PartKind};
+use crate::request::Operation;
 use crate::shard::Engine;
 use crate::single::Single;
 use crate::states::Progress;
@@ -34,6 +36,10 @@ impl Engine {
         self.check_pieces(&plans, &requests, &parts);
         self.check_waiting_requests(&requests);
         self.check_waiting_plans(&plans);
+        self.check_bands(&plans, &parts);
+        self.check_volumes(&plans, &singles, &requests, &parts);
+        self.check_leftovers(&plans, &singles);
+        self.check_logs(&plans);
     }
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
@@ -212,6 +218,75 @@ impl Engine {
             );
         }
         waits.check_rest("plan");
+    }
+}
+
+impl Engine {
+    /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
+    fn check_bands(&self, plans: &[u32], parts: &[u32]) {
+        let held = |key| self.held_bands.iter().any(|held| held.key() == key);
+        let waiting = self.ranges.check(held);
+        let mut planned = 0;
+        for &index in plans {
+            let mut at = self.running[index].work.parts();
+            while at != NONE {
+                planned += 1;
+                assert!(
+                    planned <= parts.len(),
+                    "the parts of plan {index} have no end"
+                );
+                at = self.ranges.parts[at].next;
+            }
+        }
+        assert_eq!(
+            waiting + planned,
+            parts.len(),
+            "parts that wait or are planned, and all"
+        );
+        for (at, held) in self.held_bands.iter().enumerate() {
+            let mut before = self.held_bands[..at].iter();
+            assert!(
+                before.all(|other| other.key() != held.key()),
+                "{held:?} is held back twice"
+            );
+        }
+    }
+
+    /// What volumes count: requests that write, plans that write, and the bands of their job.
+    fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
+        for (number, volume) in (0u8..).zip(&self.volumes) {
+            let is_own = |index: &&u32| {
+                let running = &self.running[**index];
+                running.volume == number && matches!(running.work, Work::Write { .. })
+            };
+            assert_eq!(
+                volume.plans_writing as usize,
+                plans.iter().filter(is_own).count(),
+                "write plans of volume {number}, as counted and as there are"
+            );
+            let own = singles.iter().map(|&index| &self.singles[index]);
+            let own = own.filter(|single| {
+                let asked = single.request();
+                let is_write = asked.operation == Operation::Write;
+                single.plan == NONE && is_write && asked.volume.0 == number
+            });
+            let planned = requests.iter().map(|&index| &self.requests[index]);
+            let planned =
+                planned.filter(|state| state.is_writing() && state.request.volume.0 == number);
+            assert_eq!(
+                volume.writes_running as usize,
+                own.count() + planned.count(),
+                "requests that write to volume {number}, as counted and as there are"
+            );
+            if let Some(job) = &volume.job {
+                let name = u64::from(job.view.id);
+                let is_its = |part: &&u32| {
+                    let part = &self.ranges.parts[**part];
+                    part.kind == PartKind::Background && part.buffer.0 == name
+                };
+                job.check(parts.iter().filter(is_its).count());
+            }
+        }
     }
 }
 

@@ -141,6 +141,12 @@ impl Claims {
         slot.store(left, Ordering::Release);
     }
 
+    /// Whether the band of this hash is claimed by a shard.
+    pub(crate) fn is_of(&self, hash: u32, shard: ShardId) -> bool {
+        let now = self.slot(hash).load(Ordering::Relaxed);
+        now >> 8 == u16::from(shard.0) + 1 && now & LOCKS_MAX > 0
+    }
+
     /// A shard works by the view of this epoch from now on. To be said once for each epoch, in their order,
     /// before anything is done by it.
     pub(crate) fn adopt(&self, epoch: u64) {

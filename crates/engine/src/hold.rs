@@ -143,6 +143,12 @@ pub(crate) struct HeldBand {
     is_last_moment: bool,
 }
 
+impl HeldBand {
+    pub fn key(&self) -> BandKey {
+        self.key
+    }
+}
+
 impl Engine {
     /// Follows the streams of a volume.
     #[inline]

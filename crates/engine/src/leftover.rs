@@ -14,6 +14,8 @@
 //! Plans, locks and request slots go on to their next owners at once. A generation in the commands' names
 //! tells late answers from others. How much can be left behind is limited; beyond that a plan waits.
 
+mod check;
+
 use crate::control::message::Message;
 use crate::control::record::MemberSet;
 use crate::inflight::Work;

@@ -22,6 +22,7 @@
 //! How a unit looks on the drive is the world's business ([`crate::world::World::encode_log`]).
 
 mod answers;
+mod check;
 mod exchanged;
 mod unrecorded;
 

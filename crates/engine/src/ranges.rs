@@ -14,6 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 
+mod check;
 mod claimer;
 mod part;
 #[cfg(test)]
@@ -24,12 +25,6 @@ pub(crate) use part::{Part, PartKind};
 
 /// End of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Whether a planted bug lets work pass locks: there the assertion below would find it, and what is to be shown is that
-/// the data do.
-fn planted_to_overlap() -> bool {
-    planted(Bug::JobWithoutRange) || planted(Bug::RepairWithoutRange)
-}
-
 /// A lock that covers all data chunks of the row.
 pub(crate) const ALL_CHUNKS: u8 = u8::MAX;
 
@@ -85,6 +80,12 @@ pub(crate) struct Ranges {
     pub parts: Pool<Part>,
     ready: VecDeque<u32>,
     claimer: Claimer,
+}
+
+/// Whether a planted bug lets work pass locks: that two overlap would be seen first, and what is to be shown is that the
+/// data show it.
+fn planted_to_overlap() -> bool {
+    planted(Bug::LocksOverlap) || planted(Bug::JobWithoutRange) || planted(Bug::RepairWithoutRange)
 }
 
 impl Ranges {

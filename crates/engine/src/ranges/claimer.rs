@@ -53,6 +53,17 @@ impl Claimer {
         }
     }
 
+    /// Whether the band has work that waits until another shard gives up its claim.
+    pub(super) fn is_waited_for(&self, key: BandKey) -> bool {
+        self.unclaimed.contains(&key)
+    }
+
+    /// Whether the band of this hash is claimed by this shard, or needs no claim.
+    pub(super) fn has_claimed(&self, key: BandKey, hash: u32) -> bool {
+        let needs_one = self.volumes & 1u8.wrapping_shl(u32::from(key.volume)) != 0;
+        !needs_one || self.claims.is_of(hash, self.shard)
+    }
+
     #[cold]
     fn tell(&mut self, waiting: bool) {
         if self.waiting != waiting {
