@@ -49,7 +49,7 @@ where
     }
 
     fn mail(&mut self, _: Box<dyn Any + Send>) {
-        debug_assert!(false, "a letter for an encoder that expects none");
+        unreachable!("a letter for an encoder that expects none");
     }
 }
 

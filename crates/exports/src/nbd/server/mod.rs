@@ -407,7 +407,7 @@ impl Port for NbdPort {
         };
         match letter.downcast::<Stop>() {
             Ok(stop) => self.stopping.ask(*stop),
-            Err(_) => debug_assert!(false, "a letter of a type that no NBD port knows"),
+            Err(_) => unreachable!("a letter of a type that no NBD port knows"),
         }
     }
 }
