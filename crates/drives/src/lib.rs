@@ -2,8 +2,8 @@
 //!
 //! In the order in which a byte meets it: [`spec`] reads what the user calls a member, [`drive`] opens
 //! it and [`claimants`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
-//! io_uring per shard; [`calls`] and [`helpers`] serve files that the ring does not suit, [`flushes`] flushes those; [`flusher`] says for which threads
-//! the kernel must not wait; [`memory`] and
+//! io_uring per shard; [`calls`] and [`helpers`] serve files that the ring does not suit, [`flushes`] flushes those; [`flusher`] has the
+//! kernel give threads that the write path waits for memory without I/O; [`memory`] and
 //! [`pace`] are members without, or slower than, hardware;
 //! [`mailbox`] carries messages between shards; [`port`] is the seam to the exports; [`world`] puts them
 //! together behind `engine::world::World`. [`nvme`] asks an NVMe drive about itself.

@@ -219,9 +219,7 @@ impl Engine {
         }
         waits.check_rest("plan");
     }
-}
 
-impl Engine {
     /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
     fn check_bands(&self, plans: &[u32], parts: &[u32]) {
         let held = |key| self.held_bands.iter().any(|held| held.key() == key);
@@ -303,24 +301,25 @@ impl Single {
 struct Counts(Vec<u32>);
 
 impl Counts {
-    /// Not yet; `items` are all that there are, in ascending order.
+    /// None has been named yet; `items` are all that there are, in ascending order.
     fn of(items: &[u32]) -> Counts {
         let end = items.last().map_or(0, |last| last + 1);
         Counts(vec![0; end as usize])
     }
 
-    /// Once more. `what` names an item.
+    /// An item is named once more; `what` says in the message what it is.
     fn add(&mut self, what: &str, item: u32) {
         let count = self.0.get_mut(item as usize);
         let count = count.unwrap_or_else(|| panic!("{what} {item} is named, and is not there"));
         *count += 1;
     }
 
+    /// How often an item that is there was named.
     fn take(&mut self, item: u32) -> u32 {
         core::mem::take(&mut self.0[item as usize])
     }
 
-    /// All that are there have been taken.
+    /// All items that are there have been taken: no other was named.
     fn check_rest(&self, what: &str) {
         let strange = self.0.iter().position(|&count| count > 0);
         if let Some(item) = strange {

@@ -82,8 +82,8 @@ pub(crate) struct Ranges {
     claimer: Claimer,
 }
 
-/// Whether a planted bug lets work pass locks: that two overlap would be seen first, and what is to be shown is that the
-/// data show it.
+/// Whether a planted bug makes locks overlap. That is to be found by the data that go wrong, so assertions about locks let
+/// it pass.
 fn planted_to_overlap() -> bool {
     planted(Bug::LocksOverlap) || planted(Bug::JobWithoutRange) || planted(Bug::RepairWithoutRange)
 }

@@ -25,7 +25,7 @@ impl JobRunner {
         );
         let begun = self.next - self.cursor;
         assert!(
-            begun >= 64 || self.done >> begun == 0,
+            begun >= WINDOW || self.done >> begun == 0,
             "job {} has done bands that it has not begun",
             self.view.id
         );

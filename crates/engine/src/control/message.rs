@@ -142,7 +142,8 @@ pub enum Refused {
     Stopping,
 }
 
-/// What came of a flush that the controller has asked for.
+/// What came of a flush that the controller has asked for. It does not name the members: every message, and with it every
+/// request, would pay for a set of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlushOutcome {
     /// All members are flushed.

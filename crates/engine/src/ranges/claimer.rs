@@ -58,10 +58,9 @@ impl Claimer {
         self.unclaimed.contains(&key)
     }
 
-    /// Whether the band of this hash is claimed by this shard, or needs no claim.
-    pub(super) fn has_claimed(&self, key: BandKey, hash: u32) -> bool {
-        let needs_one = self.volumes & 1u8.wrapping_shl(u32::from(key.volume)) != 0;
-        !needs_one || self.claims.is_of(hash, self.shard)
+    /// Whether the band of this hash is claimed by this shard.
+    pub(super) fn has_claimed(&self, hash: u32) -> bool {
+        self.claims.is_of(hash, self.shard)
     }
 
     #[cold]

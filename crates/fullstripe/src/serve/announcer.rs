@@ -2,7 +2,7 @@
 //!
 //! Whoever reads there may stop reading, and a write then takes for ever. So a thread of its own writes,
 //! and nobody waits for it: messages go into a queue of limited length, what does not fit is dropped, and
-//! how much that was is said as soon as somebody reads again. Data threads say something about clients, so there is no
+//! how much that was is said as soon as somebody reads again. Data threads put in what clients do wrong, so there is no
 //! lock around the queue. People who look at a terminal shall see what happens
 //! there: reports of many blocks of one thing are one line a second, with a count ([`Run`]).
 

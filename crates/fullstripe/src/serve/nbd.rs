@@ -218,8 +218,8 @@ pub(super) fn ports(
             listeners: Vec::new(),
             route: Box::new(move |socket| {
                 route.get_or_insert_with(|| {
-                    let peers = peers.get().cloned().unwrap_or_default();
-                    round_robin(peers, shard.0 as usize)
+                    let peers = peers.get().expect("nobody listens before");
+                    round_robin(peers.clone(), shard.0 as usize)
                 })(socket)
             }),
             on_problem: Box::new(move |problem| announcer.say(problem)),
