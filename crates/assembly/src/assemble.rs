@@ -14,7 +14,7 @@ use crate::prepare::prepare;
 use anyhow::{Result, anyhow, bail};
 use bitmap::{FoundBitmap, returning};
 use engine::control::bad_blocks::{BadBlocks, BadRange};
-use engine::control::message::Returning;
+use engine::control::record::Returning;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };

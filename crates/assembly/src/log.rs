@@ -3,7 +3,7 @@
 
 use crate::member::Member;
 use anyhow::{Result, bail};
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::log::{
     Entry, HEADER_BYTES, LoggedVolume, Members, Report, encode_header, initialise, replay,

@@ -16,7 +16,7 @@ mod follow;
 use crate::member::Member;
 use crate::write::record_on;
 use engine::control::record::Record;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::units::MemberId;
 pub use follow::Inexpressible;
 use follow::Written;

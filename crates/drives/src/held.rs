@@ -1,7 +1,7 @@
 //! Answers that are known but not due yet: I/O of members with a [pace](crate::pace).
 
+use engine::token::Token;
 use engine::units::{MemberId, Nanos};
-use engine::world::Token;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

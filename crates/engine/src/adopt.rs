@@ -5,8 +5,9 @@ use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobKind, JobView};
 use crate::inflight::Work;
 use crate::layout::Level;
+use crate::output::Output;
 use crate::request::{Failure, Operation};
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::units::{Nanos, VolumeId};
 use alloc::sync::Arc;
 

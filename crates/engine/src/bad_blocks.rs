@@ -13,20 +13,23 @@
 //!
 //! All of this is behind [`Engine::watched`]: members without recorded ranges pay nothing.
 
+use crate::control::bad_blocks::{BadBlockChange, Recorded};
 use crate::control::message::Message;
-use crate::control::record::{JobKind, MemberSet};
-use crate::control::recording::{BadBlockChange, Recorded};
+use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Location;
+use crate::output::Output;
 use crate::piecewise::Piecewise;
 use crate::plan::{Step, StepKind};
 use crate::policy::{ErrorClass, MemberError};
 use crate::ranges::BandKey;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::{Progress, StepState};
+use crate::token::Token;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
-use crate::world::{Io, Token};
+use crate::world::Io;
 use planted::{Bug, planted};
 
 /// ENOSPC: the log has no room to say which part of a range is good again.

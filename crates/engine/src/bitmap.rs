@@ -20,7 +20,9 @@
 //! Regions are numbered as the format does: over each member's part of the volume, on RAID 10 over the volume.
 
 pub(crate) mod keeper;
+pub(crate) mod regions;
 
+use crate::bitmap::regions::{Regions, Words, has_all, regions, set, take_out};
 use crate::control::message::Message;
 use crate::control::record::{BitmapRecord, JobKind};
 use crate::layout::{Geometry, Level};
@@ -30,16 +32,9 @@ use crate::units::{ShardId, VolumeId};
 use crate::volume::Volume;
 use alloc::sync::Arc;
 use alloc::vec;
-use alloc::vec::Vec;
 
 /// Bits are asked for, granted and cleared of volumes that have a bitmap, and of no others.
 const HAS_BITMAP: &str = "the volume has a bitmap";
-
-/// A set of regions.
-pub(crate) type Words = Vec<u64>;
-
-/// The regions from the first to the last.
-pub(crate) type Regions = (u32, u32);
 
 /// A volume's bitmap as one shard knows it.
 #[derive(Debug)]
@@ -54,43 +49,6 @@ pub(crate) struct Bitmap {
     touched: Words,
     /// Regions that it waits for.
     asked: Words,
-}
-
-fn has(words: &[u64], region: u32) -> bool {
-    words[region as usize / 64] >> (region % 64) & 1 == 1
-}
-
-fn set(words: &mut [u64], (first, last): Regions) {
-    for region in first..=last {
-        words[region as usize / 64] |= 1 << (region % 64);
-    }
-}
-
-fn has_all(words: &[u64], (first, last): Regions) -> bool {
-    (first..=last).all(|region| has(words, region))
-}
-
-fn take_out(from: &mut [u64], what: &[u64]) {
-    for (word, out) in from.iter_mut().zip(what) {
-        *word &= !out;
-    }
-}
-
-fn is_empty(words: &[u64]) -> bool {
-    words.iter().all(|&word| word == 0)
-}
-
-/// Bytes that a volume's regions are counted over.
-fn covered_bytes(shape: &Geometry) -> u64 {
-    match shape.level {
-        Level::Raid10 => shape.size_bytes,
-        Level::Raid0 | Level::Raid1 | Level::Raid5 => shape.component_bytes,
-    }
-}
-
-/// How many regions a volume has.
-pub(crate) fn regions(shape: &Geometry, region_bytes: u64) -> u32 {
-    covered_bytes(shape).div_ceil(region_bytes) as u32
 }
 
 impl Bitmap {
@@ -317,7 +275,7 @@ impl Engine {
     /// Sends a message of the keeper to every shard.
     fn tell_shards(&mut self, message: &Message) {
         for shard in 0..self.shards {
-            let output = crate::shard::Output::Send(ShardId(shard), message.clone());
+            let output = crate::output::Output::Send(ShardId(shard), message.clone());
             self.outputs.push(output);
         }
     }

@@ -25,11 +25,8 @@
 //! their time. Meanwhile another shard would read from the drive, or flush it again, and a drive that has failed
 //! to flush may have lost what was acknowledged, and do as it is told the next time.
 
-use crate::control::record::MemberSet;
 use crate::limits::SHARDS_MAX;
-use crate::ranges::BandKey;
-use crate::request::{Operation, Request};
-use crate::shard::Engine;
+use crate::units::MemberSet;
 use crate::units::ShardId;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -185,26 +182,6 @@ impl Claims {
         } else {
             let before = self.view.waiting.fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "nobody waited for a claim");
-        }
-    }
-}
-
-impl Engine {
-    /// A request will come in soon: lets the processor fetch what its claim needs from another core.
-    #[inline]
-    pub(crate) fn expect_single(&self, request: &Request) {
-        if request.operation != Operation::Write {
-            return;
-        }
-        let number = request.volume.0;
-        let Some(volume) = self.volumes.get(usize::from(number)) else {
-            return;
-        };
-        if self.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
-            let place = volume.shape.locate(request.offset_bytes);
-            let band = volume.band(place.row, place.in_chunk_bytes);
-            let volume = number;
-            self.ranges.expect(BandKey { volume, band });
         }
     }
 }

@@ -24,11 +24,11 @@
 //! remembers, so that what is read often is written once and served by all drives again. What it
 //! forgets for want of room costs another write and nothing else. It goes when the sync is done.
 
-use crate::control::record::MemberSet;
 use crate::layout::{Level, Location};
 use crate::limits::{EQUAL_BLOCKS_MAX, GRAIN_BYTES};
 use crate::plan::{Range, RowView};
 use crate::shard::Engine;
+use crate::units::MemberSet;
 use crate::units::SlotSet;
 use crate::volume::Volume;
 use alloc::vec;

@@ -6,10 +6,10 @@
 //! rebuild will bring the new drive what it misses. So drives that are being filled are among those that need a
 //! second look ([`Engine::watched`]).
 
-use crate::control::record::MemberSet;
 use crate::inflight::Work;
 use crate::ranges::NONE;
 use crate::shard::Engine;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Slot};
 
 impl Engine {

@@ -2,17 +2,19 @@
 //! on without what could not be read.
 
 use crate::control::message::Message;
-use crate::control::record::MemberSet;
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::limits::RETRIES_MAX;
+use crate::output::Output;
 use crate::plan::StepKind;
 use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::ranges::NONE;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::Progress;
+use crate::token::Token;
 use crate::units::MemberId;
-use crate::world::{Io, Token};
+use crate::units::MemberSet;
+use crate::world::Io;
 use planted::{Bug, planted};
 
 impl Engine {

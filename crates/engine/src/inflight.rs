@@ -6,17 +6,19 @@
 //! other writes of the plan run on, and the plan is acknowledged once the failure is on record.
 
 use crate::control::message::{FlushOutcome, Message};
-use crate::control::record::MemberSet;
 use crate::leftover::Room;
+use crate::output::Output;
 use crate::piecewise::Piecewise;
 use crate::plan::{Plan, Step, StepKind};
 use crate::policy::MemberError;
 use crate::ranges::NONE;
 use crate::scratch::ScratchBlock;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::{Progress, StepStates};
+use crate::token::Token;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, Slot, VolumeId};
-use crate::world::{Io, Token};
+use crate::world::Io;
 
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,8 +10,8 @@
 
 use crate::event::Event;
 use crate::inflight::Work;
+use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::ranges::{BandKey, Part};
-use crate::route::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::shard::Engine;
 use crate::units::{Buffer, Nanos, VolumeId};
 

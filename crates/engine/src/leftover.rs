@@ -17,18 +17,19 @@
 mod check;
 
 use crate::control::message::Message;
-use crate::control::record::MemberSet;
 use crate::inflight::Work;
 use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX, LEFTOVERS_MAX, PINS_MAX};
+use crate::output::Output;
 use crate::plan::Step;
 use crate::pool::Pool;
 use crate::ranges::{NONE, PartKind};
 use crate::request::{Failure, Operation};
 use crate::scratch::ScratchBlock;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::token::GENERATIONS;
+use crate::token::Token;
+use crate::units::MemberSet;
 use crate::units::{Buffer, MemberId, ShardId};
-use crate::world::Token;
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 

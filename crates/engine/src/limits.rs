@@ -48,6 +48,12 @@ pub const PINS_MAX: usize = PARTS_MAX;
 pub const SINGLE_COPIES_MAX: usize = 4;
 /// Pieces of requests that wait for, or run under, a row lock per shard.
 pub const PARTS_MAX: usize = 8192;
+/// Plans kept free for the controller and for work that others wait for.
+pub(crate) const PLANS_RESERVED: usize = 8;
+/// Parts kept free for reads that must be reconstructed.
+pub(crate) const PARTS_RESERVED: usize = 256;
+/// Parts that even those leave.
+pub(crate) const RECONSTRUCTIONS_LEAVE: usize = 16;
 /// Bands per shard and job whose redundancy cannot be established; with more, the job is given up.
 pub const UNSYNCED_BANDS_MAX: usize = 256;
 /// Blocks of 128 KiB of which a shard remembers, per volume that is being synchronised, what its clients' reads have

@@ -24,45 +24,28 @@
 mod answers;
 mod check;
 mod exchanged;
+pub mod unit;
 mod unrecorded;
 
-use crate::control::record::{LogArea, MemberSet};
+use crate::control::record::LogArea;
 use crate::inflight::Work;
 use crate::layout::Geometry;
 use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
+use crate::log::unit::LOG_BUFFER_BYTES;
+use crate::log::unit::LogEntry;
+use crate::log::unit::LogUnit;
+use crate::output::Output;
 use crate::plan::{Plan, Segment, Segments, StepKind, mirror};
 use crate::ranges::NONE;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::Progress;
+use crate::token::Token;
+use crate::units::MemberSet;
 use crate::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
-use crate::world::{Io, Token};
+use crate::world::Io;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use planted::{Bug, planted};
-
-/// A range of one row that a plan changes: the same offsets of neighbouring data chunks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogEntry {
-    /// First byte of it in the volume, in the lowest of the chunks.
-    pub data_offset_bytes: u64,
-    /// Bytes of it in all chunks together.
-    pub data_bytes: u32,
-    /// Bytes of its partial parity; zero when all data chunks of the row are changed.
-    pub partial_parity_bytes: u32,
-}
-
-/// What is written to a log at once.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogUnit {
-    /// The volume.
-    pub volume: VolumeId,
-    /// The slot whose drive has the log, which holds the parity of all rows in it.
-    pub slot: Slot,
-    /// Grows with every unit of a log.
-    pub generation: u64,
-    /// What is about to change.
-    pub entries: Vec<LogEntry>,
-}
 
 /// Where a log stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,11 +93,6 @@ pub(crate) struct SlotLog {
     /// A drive that is to be filled has come to the slot, and may carry a unit from an earlier time.
     to_empty: bool,
 }
-
-/// Memory of a log: a header and all partial parities of a unit, a power of two because scratch is given
-/// out so.
-pub(crate) const LOG_BUFFER_BYTES: u32 =
-    (LOG_HEADER_BYTES + LOG_PARTIAL_PARITY_BYTES_MAX).next_power_of_two();
 
 impl SlotLog {
     pub fn new(volume: VolumeId, slot: Slot, area: LogArea, buffer: Buffer) -> SlotLog {

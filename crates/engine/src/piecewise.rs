@@ -14,11 +14,12 @@ use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
+use crate::output::Output;
 use crate::parity_given_up::Instead;
 use crate::plan::{NotEnoughMembers, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::Failure;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::Progress;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 

@@ -4,10 +4,11 @@
 use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Location;
+use crate::limits::RECONSTRUCTIONS_LEAVE;
 use crate::plan::{Plan, Step};
 use crate::ranges::PartKind;
 use crate::request::{Failure, Operation};
-use crate::route::{Cut, RECONSTRUCTIONS_LEAVE};
+use crate::route::Cut;
 use crate::shard::Engine;
 use crate::states::Progress;
 use crate::units::{Buffer, MemberId};

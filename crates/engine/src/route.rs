@@ -8,18 +8,11 @@ use crate::control::message::{Forward, Message};
 use crate::issue::Issued;
 use crate::layout::Location;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
+use crate::output::Output;
 use crate::request::{Completion, Failure, Operation, Request};
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::units::{Buffer, MemberId, ShardId};
 use planted::{Bug, planted};
-
-/// Plans kept free for the controller and for work that others wait for.
-pub(crate) const PLANS_RESERVED: usize = 8;
-/// Parts kept free for reads that must be reconstructed.
-pub(crate) const PARTS_RESERVED: usize = 256;
-
-/// Parts that even those leave.
-pub(crate) const RECONSTRUCTIONS_LEAVE: usize = 16;
 
 /// What a request without a slot would break: as many are under way as there are slots, at most.
 const SLOT_FOR_EACH: &str = "a slot is kept for every request under way";

@@ -1,11 +1,12 @@
 //! What a shard is made of, and what its operator may choose.
 
-use crate::bitmap::keeper::image_bytes;
+use crate::bitmap::regions::image_bytes;
 use crate::claims::Claims;
 use crate::control::record::{Record, VolumeRecord};
-use crate::limits::{BAND_BYTES_MAX, GRAIN_BYTES, MEMBER_DEADLINE, MIRROR_STEP_BYTES_MAX};
-use crate::log::LOG_BUFFER_BYTES;
-use crate::units::{Buffer, Nanos, ShardId};
+use crate::limits::{BAND_BYTES_MAX, GRAIN_BYTES, MIRROR_STEP_BYTES_MAX};
+use crate::log::unit::LOG_BUFFER_BYTES;
+use crate::options::Options;
+use crate::units::{Buffer, ShardId};
 use alloc::sync::Arc;
 
 /// How a shard is set up.
@@ -25,36 +26,6 @@ pub struct Setup {
     pub options: Options,
     /// Shared by the shards of the container; a new one for each start.
     pub claims: Arc<Claims>,
-}
-
-/// Operator's choices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// A member that has not answered for this long is failed.
-    pub member_deadline: Nanos,
-    /// A volume without writes for this long is marked clean.
-    pub clean_after: Nanos,
-    /// How often bits of write-intent bitmaps are cleared.
-    pub clear_regions_every: Nanos,
-    /// Background work's limit, bytes of each member per second; 0 is unlimited.
-    pub rate_bytes_per_s: u64,
-    /// Take a spare as soon as a member fails.
-    pub auto_rebuild: bool,
-    /// Write nothing to any member, metadata included.
-    pub read_only: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            member_deadline: MEMBER_DEADLINE,
-            clean_after: crate::limits::CLEAN_AFTER,
-            clear_regions_every: crate::limits::CLEAR_REGIONS_EVERY,
-            rate_bytes_per_s: 0,
-            auto_rebuild: true,
-            read_only: false,
-        }
-    }
 }
 
 impl Setup {

@@ -8,7 +8,7 @@ use crate::bitmap::keeper::Keeper;
 use crate::claims::Claims;
 use crate::control::Controller;
 use crate::control::message::{Forward, Message};
-use crate::control::record::{ContainerView, MemberSet, Record};
+use crate::control::record::{ContainerView, Record};
 use crate::event::Event;
 use crate::hold::{HELD_MAX, HeldBand};
 use crate::inflight::Running;
@@ -20,57 +20,27 @@ use crate::limits::{
     VOLUMES_MAX,
 };
 use crate::log::SlotLog;
+use crate::options::Options;
+use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
 use crate::ranges::{Claimer, Ranges};
-use crate::request::{Completion, Request};
+use crate::request::Request;
 use crate::route::RequestState;
 use crate::scratch::Scratch;
-pub use crate::setup::{Options, Setup};
+use crate::setup::Setup;
 use crate::single::Single;
 use crate::standstill::Sweeps;
 use crate::states::StepState;
 use crate::stats::Stats;
-pub use crate::turn::Shard;
-use crate::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
+use crate::token::Token;
+use crate::units::MemberSet;
+use crate::units::{Buffer, Nanos, ShardId};
 use crate::volume::Volume;
-use crate::world::{Input, Io, Token};
+use crate::world::Input;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// What the engine wants the world to do.
-#[derive(Clone, Debug)]
-pub enum Output {
-    /// Start a member I/O; its memory is [`Engine::memory`].
-    Io(Io),
-    /// Write a unit of a write-hole log: encode it ([`Engine::log_unit`], [`Engine::partial_parities`]),
-    /// then start the I/O.
-    Log(Io),
-    /// Fill memory with a part of a volume's bitmap ([`Engine::bitmap_words`]); the writes of it follow.
-    Bitmap {
-        /// The volume.
-        volume: VolumeId,
-        /// The words of it: from the first to before the last.
-        words: (u32, u32),
-    },
-    /// Compute: see [`Engine::step`] and [`Engine::memory`], then call [`Engine::computed`].
-    Compute(Token),
-    /// Ask for an early answer to an overdue I/O.
-    Cancel(Token),
-    /// Answer a request.
-    Complete(Completion),
-    /// See [`crate::world::World::pin`].
-    Pin(Buffer),
-    /// See [`crate::world::World::release`].
-    Release(Buffer),
-    /// Deliver a message.
-    Send(ShardId, Message),
-    /// Write the controller's record ([`Engine::record`]) to this member.
-    Persist(MemberId),
-    /// Tell people.
-    Event(Event),
-}
 
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {

@@ -12,16 +12,18 @@
 use crate::control::message::{Forward, Message};
 use crate::inflight::Work;
 use crate::layout::{Level, Location};
+use crate::limits::PLANS_RESERVED;
 use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
+use crate::output::Output;
 use crate::plan::{Segment, Step, StepKind};
 use crate::policy::MemberError;
 use crate::ranges::{BandKey, NONE};
 use crate::request::{Completion, Failure, Operation, Request};
-use crate::route::PLANS_RESERVED;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::{Progress, StepState};
+use crate::token::Token;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
-use crate::world::{Io, Token};
+use crate::world::Io;
 
 /// A request under way without a plan. Fits a cache line.
 #[derive(Debug)]

@@ -13,7 +13,11 @@
 //! late answer never passes for one to the next owner of the index.
 
 use crate::limits::PLANS_MAX;
-use crate::world::Token;
+
+/// Names a member I/O from its submission to its answer. Uses the low 48 bits only; the world may keep
+/// the rest for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Token(pub u64);
 
 const INDEX_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 32;

@@ -2,9 +2,11 @@
 //! goes out, once per turn.
 
 use crate::limits::{PLANS_MAX, REAP_MAX};
-use crate::shard::{Engine, Output};
+use crate::output::Output;
+use crate::shard::Engine;
+use crate::token::Token;
 use crate::units::Nanos;
-use crate::world::{Input, Token, World};
+use crate::world::{Input, World};
 use alloc::vec::Vec;
 
 /// How many inputs before a request its needs are made known: several times what a line from another core

@@ -3,11 +3,12 @@
 
 use crate::background::JobRunner;
 use crate::bitmap::Bitmap;
-use crate::control::record::{JobKind, MemberSet, VolumeView};
+use crate::control::record::{JobKind, VolumeView};
 use crate::equal::EqualRanges;
 use crate::hold::Streams;
 use crate::layout::Geometry;
 use crate::plan::RowView;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
 use alloc::vec::Vec;
 use planted::{Bug, planted};

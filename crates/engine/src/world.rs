@@ -1,24 +1,20 @@
 //! The border between the engine and the world it runs in.
 //!
 //! There are three worlds: real drives behind io_uring, virtual time over modelled drives, and injected
-//! faults. All of them implement [`World`] and are driven by the same loop, [`crate::shard::Shard`], so
+//! faults. All of them implement [`World`] and are driven by the same loop, [`crate::turn::Shard`], so
 //! that batching and polling are the same everywhere. The engine itself has no clock, no threads and
 //! makes no system call.
 
 use crate::control::message::Message;
 use crate::control::record::Record;
 use crate::event::Event;
-use crate::log::LogUnit;
+use crate::log::unit::LogUnit;
 use crate::plan::{Segment, StepKind};
 use crate::policy::MemberError;
 use crate::request::{Completion, Request};
+use crate::token::Token;
 use crate::units::{Buffer, MemberId, Nanos, ShardId};
 use alloc::vec::Vec;
-
-/// Names a member I/O from its submission to its answer. Uses the low 48 bits only; the world may keep
-/// the rest for itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Token(pub u64);
 
 /// What happened since the last turn.
 #[derive(Clone, Debug)]

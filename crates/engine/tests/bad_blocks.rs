@@ -8,8 +8,8 @@ use engine::control::record::SyncKind;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
 use engine::limits::GRAIN_BYTES;
+use engine::options::Options;
 use engine::request::Failure;
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 use memory::client::Client;
 use memory::{Array, Random, geometry, record};
@@ -141,7 +141,7 @@ fn a_block_that_a_read_met_is_repaired_whichever_mirror_it_is_on() {
             }
             let all = bad_blocks(&array);
             check(&mut array, &content);
-            let repairs = |shard: &engine::shard::Shard<_>| shard.engine.stats().read_repairs;
+            let repairs = |shard: &engine::turn::Shard<_>| shard.engine.stats().read_repairs;
             let repaired: u64 = array.shards.iter().map(repairs).sum();
             assert_eq!(repaired, (all - bad_blocks(&array)) as u64);
             assert!(

@@ -14,7 +14,7 @@ mod returning;
 
 use engine::control::record::Record;
 use engine::layout::{Geometry, Level};
-use engine::shard::Options;
+use engine::options::Options;
 use memory::client::Client;
 use memory::marks::{union, with_bitmap};
 use memory::{Array, geometry, record};

@@ -4,8 +4,8 @@ mod memory;
 
 use engine::control::message::{Command, Message};
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, VolumeId};
 use memory::{Array, Random, geometry, record};
 

@@ -3,8 +3,8 @@
 mod memory;
 
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use memory::{Array, geometry, record};
 
 fn array(level: Level) -> Array {

@@ -7,9 +7,9 @@ use engine::control::bad_blocks::BadRange;
 use engine::control::message::Command;
 use engine::event::Event;
 use engine::layout::Level;
+use engine::options::Options;
 use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, VolumeId};
 use memory::{Array, geometry, record};
 

@@ -7,8 +7,8 @@ use engine::control::message::{Command, Message};
 use engine::control::record::LogArea;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, MIB, geometry, record};
 

@@ -7,9 +7,9 @@ use engine::control::record::VolumeView;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::PLANS_MAX;
+use engine::options::Options;
 use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{Nanos, ShardId};
 use memory::{Array, Disk, geometry, record};
 

@@ -9,9 +9,9 @@ use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::BAD_BLOCK_ENTRIES_MAX;
+use engine::options::Options;
 use engine::plan::StepKind;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, geometry, record};
 

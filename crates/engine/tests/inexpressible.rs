@@ -13,8 +13,8 @@ use engine::control::record::{LogArea, MemberState, Record, SlotRecord, SyncKind
 use engine::event::{Event, NotRecorded};
 use engine::layout::{Geometry, Level};
 use engine::limits::{LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
+use engine::options::Options;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, Random, geometry, record};
 

@@ -7,9 +7,9 @@ use engine::control::message::Command;
 use engine::control::record::{LogArea, Record, VolumeRecord};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::plan::StepKind;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, Slot, VolumeId};
 use memory::{Array, MIB, geometry, record};
 

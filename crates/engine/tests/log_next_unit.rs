@@ -6,8 +6,8 @@ mod memory;
 use engine::control::record::{LogArea, Record};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::MemberId;
 use memory::{Array, MIB, geometry, record};
 

@@ -7,8 +7,8 @@ use engine::control::record::{MemberState, SyncKind};
 use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::limits::RETRIES_MAX;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::VolumeId;
 use memory::{Array, geometry, record};
 

@@ -9,8 +9,8 @@ use engine::control::record::{LogArea, Record};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
 use engine::limits::{BAD_BLOCK_ENTRIES_MAX, GRAIN_BYTES};
+use engine::options::Options;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 use memory::{Array, Disk, MIB, Random, geometry, record};
 

@@ -7,9 +7,9 @@ use engine::control::message::{Command, Message};
 use engine::control::record::{MemberState, Record, VolumeRecord};
 use engine::event::Event;
 use engine::layout::Level;
+use engine::options::Options;
 use engine::policy::ErrorClass;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, ShardId};
 use memory::{Array, geometry, record};
 

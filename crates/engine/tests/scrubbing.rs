@@ -7,8 +7,8 @@ use engine::control::jobs::JobStatus;
 use engine::control::message::{Command, Message, Refused};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, SlotSet, VolumeId};
 use memory::{Array, MIB, geometry, record};
 

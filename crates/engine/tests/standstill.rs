@@ -6,8 +6,8 @@ use engine::control::record::{LogArea, Record};
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::{COLLECTING_TURNS_MAX, REAP_MAX};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos};
 use memory::{Array, MIB, geometry, record};
 

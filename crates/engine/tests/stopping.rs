@@ -6,9 +6,9 @@ use engine::control::message::{Command, Message};
 use engine::control::record::{MemberState, Record, SyncKind, VolumeRecord};
 use engine::event::{Event, VolumeEnd};
 use engine::layout::Level;
+use engine::options::Options;
 use engine::policy::ErrorClass;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 use memory::{Array, MIB, geometry, record};
 

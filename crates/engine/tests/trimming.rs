@@ -6,8 +6,8 @@ mod memory;
 use engine::control::message::{Command, Message};
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{Buffer, MemberId};
 use memory::{Array, Random, geometry, record};
 

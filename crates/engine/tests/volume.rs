@@ -11,7 +11,7 @@ mod losing;
 mod memory;
 
 use engine::layout::Level;
-use engine::shard::Options;
+use engine::options::Options;
 use engine::units::Nanos;
 use memory::geometry;
 

@@ -5,11 +5,12 @@ use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
 use engine::limits::REAP_MAX;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::Segment;
 use engine::request::Completion;
+use engine::token::Token;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
-use engine::world::{Input, Io, Token, World};
+use engine::world::{Input, Io, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -5,8 +5,8 @@
 //! was away for a moment is compared with a fresh one.
 
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::{Operation, Request};
-use engine::shard::Options;
 use engine::units::{MemberId, VolumeId};
 use engine::world::Input;
 use metadata::imsm::start::StartOptions;

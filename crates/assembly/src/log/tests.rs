@@ -1,7 +1,7 @@
 //! What the encoder of units writes is what a replay reads.
 
 use super::encoder;
-use engine::log::{LogEntry, LogUnit};
+use engine::log::unit::{LogEntry, LogUnit};
 use engine::units::{Slot, VolumeId};
 use metadata::imsm::SectorSize;
 use metadata::imsm::log::{Entry, HEADER_BYTES, Header};

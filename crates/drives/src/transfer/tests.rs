@@ -2,7 +2,7 @@ use super::*;
 use crate::arena::{Arena, ArenaOptions};
 use crate::mailbox::Mailbox;
 use crate::ring::{Completed, RingOptions};
-use engine::world::Token;
+use engine::token::Token;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 

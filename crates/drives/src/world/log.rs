@@ -7,7 +7,7 @@
 use super::RingWorld;
 use crate::port::Port;
 use engine::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES};
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::Segment;
 use engine::units::Buffer;
 
@@ -50,7 +50,7 @@ impl<P: Port> RingWorld<P> {
 mod tests {
     use super::*;
     use crate::world::tests::{at, get, put, world};
-    use engine::log::LogEntry;
+    use engine::log::unit::LogEntry;
     use engine::plan::{Plan, Step, StepKind};
     use engine::units::{Slot, VolumeId};
 

@@ -109,7 +109,7 @@ impl Ready {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::world::Token;
+    use engine::token::Token;
 
     #[test]
     fn order_is_kept_across_the_two_lists() {

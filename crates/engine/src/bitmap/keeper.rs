@@ -4,21 +4,21 @@
 //! is asked for meanwhile goes with the next. Drives that are being filled get it too. A drive that misses a
 //! write of it has failed, and nobody hears of bits as set before that failure is on record.
 
-use super::{Regions, Words, has_all, is_empty, set, take_out};
+use super::regions::{
+    Regions, SECTOR_WORDS, Words, has, has_all, image_bytes, is_empty, regions, set, take_out,
+};
 use crate::control::message::Message;
 use crate::control::record::BitmapRecord;
 use crate::inflight::Work;
 use crate::layout::Geometry;
+use crate::output::Output;
 use crate::plan::{Step, StepKind, mirror};
 use crate::ranges::NONE;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::units::{Buffer, MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Words of the sector that is written at once.
-const SECTOR_WORDS: usize = 64;
 
 /// What is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,15 +66,9 @@ pub(crate) struct Keeper {
     members: Vec<Option<MemberId>>,
 }
 
-/// Bytes of a volume's bits on the drive.
-pub(crate) fn image_bytes(shape: &Geometry, bitmap: &BitmapRecord) -> u32 {
-    let words = super::regions(shape, bitmap.region_bytes).div_ceil(64);
-    words.next_multiple_of(SECTOR_WORDS as u32) * 8
-}
-
 impl Keeper {
     fn new(volume: usize, shape: &Geometry, record: &BitmapRecord, buffer: Buffer) -> Keeper {
-        let regions = super::regions(shape, record.region_bytes);
+        let regions = regions(shape, record.region_bytes);
         let words = image_bytes(shape, record) as usize / 8;
         let mut real = vec![0; words];
         if regions > 0 {
@@ -187,7 +181,7 @@ impl Engine {
         let keeper = &mut self.keepers[index];
         // Set, and on all drives: a write under way may be the one that sets or clears them.
         let settled = has_all(&keeper.bits, regions)
-            && (regions.0..=regions.1).all(|region| !super::has(&keeper.granting, region));
+            && (regions.0..=regions.1).all(|region| !has(&keeper.granting, region));
         if settled {
             let mut range = vec![0; keeper.clearing.len()];
             set(&mut range, regions);
@@ -276,7 +270,7 @@ impl Engine {
                     continue;
                 }
                 let first = region;
-                while region < end && super::has(&granting, region) {
+                while region < end && has(&granting, region) {
                     region += 1;
                 }
                 if first < region {

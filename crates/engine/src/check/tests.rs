@@ -4,9 +4,10 @@ use super::*;
 use crate::claims::Claims;
 use crate::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 use crate::layout::{Geometry, Level};
+use crate::options::Options;
 use crate::ranges::{BandKey, Part};
 use crate::request::Request;
-use crate::shard::{Options, Setup};
+use crate::setup::Setup;
 use crate::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
 use crate::world::Input;
 
@@ -131,7 +132,7 @@ noticed! {
         engine.logs_waiting += 1;
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
-        let name = crate::world::Token::new(0, engine.running[0].generation, 0);
+        let name = crate::token::Token::new(0, engine.running[0].generation, 0);
         assert!(engine.leftovers.add_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {

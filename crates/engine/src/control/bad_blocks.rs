@@ -4,9 +4,9 @@
 //! The log is part of the record, and what it can hold is the format's: a bounded number of entries of
 //! bounded length, shared by all members.
 
-use super::record::MemberSet;
 use crate::limits::{BAD_BLOCK_ENTRIES_MAX, BAD_BLOCK_ENTRY_BYTES_MAX};
 use crate::units::MemberId;
+use crate::units::MemberSet;
 use alloc::vec::Vec;
 
 /// Bytes of a member.
@@ -167,6 +167,26 @@ impl BadBlocks {
         self.ranges.splice(at..at, merged);
         Ok(())
     }
+}
+
+/// What happens to a range of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadBlockChange {
+    /// Its content cannot be had: reads of it are errors from now on.
+    Lost,
+    /// All of it has been written, durably: what is recorded of it is outdated.
+    Rewritten,
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recorded {
+    /// It is on record, and every shard knows it.
+    Yes,
+    /// The log has no room for it, or nobody is left to record it.
+    NoRoom,
+    /// The metadata cannot express it: no drive is at fault.
+    NotExpressible,
 }
 
 #[cfg(test)]

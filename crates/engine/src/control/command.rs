@@ -1,9 +1,10 @@
 //! What an operator may order, and when it is refused.
 
 use super::Controller;
-use super::marks::Filling;
-use super::message::{Command, Refused, Returning};
-use super::record::{JobKind, MemberRecord, MemberState};
+use crate::control::marks::Filling;
+use crate::control::message::{Command, Refused};
+use crate::control::record::Returning;
+use crate::control::record::{JobKind, MemberRecord, MemberState};
 use crate::event::JobName;
 use crate::limits::CONTAINER_MEMBERS_MAX;
 use crate::policy::ErrorClass;

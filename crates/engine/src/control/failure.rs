@@ -9,12 +9,13 @@
 //! read-only, a kernel without memory. Then the volume answers errors and none of these failures goes on
 //! record, not even the first one, so that the volume starts whole when the host is well again.
 
-use super::message::Message;
-use super::record::{MemberSet, MemberState, VolumeRecord};
 use super::{Controller, Output, PendingFailure};
+use crate::control::message::Message;
+use crate::control::record::{MemberState, VolumeRecord};
 use crate::event::Event;
 use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
 use planted::{Bug, planted};
 

@@ -1,9 +1,10 @@
 //! Flushes that the controller asks for: before a mark, a checkpoint or the end of a job may be recorded.
 
-use super::marks::Mark;
-use super::message::FlushOutcome;
-use super::record::{JobKind, MemberSet};
 use super::{Controller, Output};
+use crate::control::marks::Mark;
+use crate::control::message::FlushOutcome;
+use crate::control::record::JobKind;
+use crate::units::MemberSet;
 use crate::units::Slot;
 
 /// What a flush is for.

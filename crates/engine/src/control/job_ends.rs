@@ -5,9 +5,9 @@
 //! what it has reached, because parity that is not established must not be read from.
 
 use super::Controller;
-use super::jobs::ACTIVE;
-use super::marks::Filling;
-use super::record::{JobKind, MemberState, SyncKind, SyncRecord};
+use crate::control::jobs::ACTIVE;
+use crate::control::marks::Filling;
+use crate::control::record::{JobKind, MemberState, SyncKind, SyncRecord};
 use crate::event::JobName;
 use crate::units::{MemberId, Slot};
 use planted::{Bug, planted};

@@ -5,11 +5,12 @@
 //! where an earlier process left it. One job runs at a time per container; the others keep their position.
 
 use super::Controller;
-use super::flush::FlushPurpose;
-use super::record::{JobKind, JobView, MemberSet, Record, SyncKind};
+use crate::control::flush::FlushPurpose;
+use crate::control::record::{JobKind, JobView, Record, SyncKind};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 use planted::{Bug, planted};

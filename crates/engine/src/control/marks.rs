@@ -2,9 +2,10 @@
 //! every shard has been fenced and every member flushed.
 
 use super::Controller;
-use super::flush::FlushPurpose;
-use super::record::{JobKind, MemberSet, VolumeRecord};
+use crate::control::flush::FlushPurpose;
+use crate::control::record::{JobKind, VolumeRecord};
 use crate::event::Event;
+use crate::units::MemberSet;
 use crate::units::{ShardId, VolumeId};
 use planted::{Bug, planted};
 
@@ -34,7 +35,7 @@ pub(crate) enum Mark {
 /// Whether a volume takes spares for its empty slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Filling {
-    /// As [`crate::shard::Options::auto_rebuild`] says.
+    /// As [`crate::options::Options::auto_rebuild`] says.
     AsConfigured,
     /// An operator has asked for it.
     Wanted,

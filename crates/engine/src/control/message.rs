@@ -2,12 +2,14 @@
 //! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can
 //! delay and reorder it.
 
-use super::record::{ContainerView, MemberSet};
-use super::recording::{BadBlockChange, Recorded};
+use crate::control::bad_blocks::{BadBlockChange, Recorded};
+use crate::control::record::ContainerView;
+use crate::control::record::Returning;
 use crate::policy::{ErrorClass, MemberKind};
 use crate::request::{Failure, Operation};
+use crate::token::Token;
+use crate::units::MemberSet;
 use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
-use crate::world::Token;
 use alloc::sync::Arc;
 
 /// A piece of a request on its way to the shard that owns its row.
@@ -33,15 +35,6 @@ pub struct Forward {
     pub length_bytes: u32,
     /// Payload; owned by the asking shard.
     pub buffer: Buffer,
-}
-
-/// What a drive that comes back is known to hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Returning {
-    /// The slot that it served, in every volume.
-    pub slot: Slot,
-    /// Generation of the newest record that it got while it served.
-    pub generation: u64,
 }
 
 /// An operator's order to the controller.
@@ -87,7 +80,7 @@ pub enum Command {
         /// The spare.
         to: MemberId,
     },
-    /// Fill the empty slots of a degraded volume with spares, whatever [`crate::shard::Options`] say
+    /// Fill the empty slots of a degraded volume with spares, whatever [`crate::options::Options`] say
     /// about doing so unasked. Carried out as soon as other work of these drives has ended.
     Rebuild(VolumeId),
     /// Read everything and compare; with `repair`, correct what does not match.

@@ -26,10 +26,14 @@ mod spares;
 mod stop;
 pub mod update;
 
+use crate::control::record::{
+    ContainerView, JobView, MemberRecord, MemberState, Record, SyncKind, VolumeRecord, VolumeView,
+};
 use crate::event::Event;
+use crate::options::Options;
 use crate::plan::RowView;
 use crate::policy::MemberKind;
-use crate::shard::Options;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -40,10 +44,6 @@ use jobs::Jobs;
 use marks::VolumeMarks;
 use message::Message;
 use planted::{Bug, planted};
-use record::{
-    ContainerView, JobView, MemberRecord, MemberSet, MemberState, Record, SyncKind, VolumeRecord,
-    VolumeView,
-};
 use update::Updater;
 
 /// What the controller wants done.

@@ -15,7 +15,7 @@
 //! first of the two updates, unless a drive is missing. While one is, no bit is cleared.
 
 use super::Controller;
-use super::marks::Mark;
+use crate::control::marks::Mark;
 use planted::{Bug, planted};
 
 /// Updates of the record before the first write: a copy one behind would be taken for current.

@@ -4,74 +4,23 @@
 //! format on disk (IMSM). [`ContainerView`] is the other side: what the shards may do right now. A view
 //! never promises more than the durable record can keep.
 
-use super::bad_blocks::BadBlocks;
-use super::message::Returning;
+use crate::control::bad_blocks::BadBlocks;
 use crate::layout::{Geometry, Level};
 use crate::plan::RowView;
 use crate::policy::MemberKind;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Slot, SlotSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 
-/// A set of members as a bit mask.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub struct MemberSet(pub u128);
-
-impl MemberSet {
-    /// Whether `member` is in the set.
-    #[must_use]
-    #[inline]
-    pub fn has(self, member: MemberId) -> bool {
-        self.0 >> member.0 & 1 == 1
-    }
-
-    /// Adds `member`.
-    #[inline]
-    pub fn insert(&mut self, member: MemberId) {
-        self.0 |= 1 << member.0;
-    }
-
-    /// Takes `member` out.
-    #[inline]
-    pub fn remove(&mut self, member: MemberId) {
-        self.0 &= !(1 << member.0);
-    }
-
-    /// Whether nothing is in the set.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Whether all of `self` is in `other`.
-    #[must_use]
-    #[inline]
-    pub fn within(self, other: MemberSet) -> bool {
-        self.0 & !other.0 == 0
-    }
-
-    /// How many.
-    #[must_use]
-    pub fn count(self) -> u32 {
-        self.0.count_ones()
-    }
-
-    /// The members in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = MemberId> {
-        (0..128)
-            .filter(move |bit| self.0 >> bit & 1 == 1)
-            .map(|bit| MemberId(bit as u8))
-    }
-}
-
-impl FromIterator<MemberId> for MemberSet {
-    fn from_iter<I: IntoIterator<Item = MemberId>>(members: I) -> MemberSet {
-        let mut set = MemberSet::default();
-        members.into_iter().for_each(|member| set.insert(member));
-        set
-    }
+/// What a drive that comes back is known to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Returning {
+    /// The slot that it served, in every volume.
+    pub slot: Slot,
+    /// Generation of the newest record that it got while it served.
+    pub generation: u64,
 }
 
 /// A drive's part in the container.

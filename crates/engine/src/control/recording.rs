@@ -4,34 +4,16 @@
 //! on its drive, and waits. It is answered once the record with the change is durable on all live members
 //! and every shard has adopted the view with it. What comes in meanwhile makes the next update together.
 
-use super::bad_blocks::BadRange;
-use super::message::Message;
-use super::record::MemberState;
 use super::{Controller, Output};
+use crate::control::bad_blocks::BadBlockChange;
+use crate::control::bad_blocks::BadRange;
+use crate::control::bad_blocks::Recorded;
+use crate::control::message::Message;
+use crate::control::record::MemberState;
 use crate::event::Event;
+use crate::token::Token;
 use crate::units::{MemberId, ShardId};
-use crate::world::Token;
 use alloc::vec::Vec;
-
-/// What happens to a range of a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BadBlockChange {
-    /// Its content cannot be had: reads of it are errors from now on.
-    Lost,
-    /// All of it has been written, durably: what is recorded of it is outdated.
-    Rewritten,
-}
-
-/// What came of a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recorded {
-    /// It is on record, and every shard knows it.
-    Yes,
-    /// The log has no room for it, or nobody is left to record it.
-    NoRoom,
-    /// The metadata cannot express it: no drive is at fault.
-    NotExpressible,
-}
 
 /// A change, and the step of a plan that waits for it.
 #[derive(Clone, Copy, Debug)]

@@ -10,14 +10,14 @@
 //! the record to move on, which it cannot, takes no writes at all.
 
 use super::Controller;
-use super::jobs::Jobs;
-use super::marks::{Filling, Mark};
-use super::record::{
-    BitmapRecord, JobKind, MemberSet, MemberState, Record, SlotRecord, SyncKind, SyncRecord,
-    VolumeRecord,
+use crate::control::jobs::Jobs;
+use crate::control::marks::{Filling, Mark};
+use crate::control::record::{
+    BitmapRecord, JobKind, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
-use super::update::Refusal;
+use crate::control::update::Refusal;
 use crate::event::{Event, JobName, NotRecorded};
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos, VolumeId};
 use planted::{Bug, planted};
 

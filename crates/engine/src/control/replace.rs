@@ -9,7 +9,8 @@
 //! from it. When all of them know, the old one gets nothing more.
 
 use super::Controller;
-use super::record::{JobKind, MemberSet, MemberState, Record, SlotRecord};
+use crate::control::record::{JobKind, MemberState, Record, SlotRecord};
+use crate::units::MemberSet;
 use crate::units::{MemberId, Slot};
 use alloc::vec::Vec;
 use planted::{Bug, planted};

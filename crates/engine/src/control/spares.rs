@@ -1,8 +1,8 @@
 //! Spares: slots without a current drive get one, and the rebuild begins.
 
 use super::Controller;
-use super::marks::Filling;
-use super::record::{
+use crate::control::marks::Filling;
+use crate::control::record::{
     JobKind, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use crate::event::{Event, JobName};

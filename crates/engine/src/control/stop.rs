@@ -1,7 +1,7 @@
 //! Stopping: every volume is flushed and, if its mark may say so, marked clean; then each is told how it is left.
 
 use super::Controller;
-use super::marks::Mark;
+use crate::control::marks::Mark;
 use crate::event::{Event, VolumeEnd};
 use crate::units::VolumeId;
 

@@ -5,7 +5,8 @@
 //! has reached every member that is still alive. Drives that join come before both: a record that names a
 //! drive which carries none itself names one that is missing.
 
-use super::record::{MemberSet, Record};
+use crate::control::record::Record;
+use crate::units::MemberSet;
 use crate::units::{MemberId, Nanos};
 use planted::{Bug, planted};
 

@@ -2,7 +2,7 @@
 
 use super::{Leftovers, NONE, Room};
 use crate::shard::Engine;
-use crate::world::Token;
+use crate::token::Token;
 use alloc::vec::Vec;
 
 impl Engine {

@@ -5,14 +5,15 @@
 //! many they write nothing: its failure will not be on record, and it may come back.
 
 use super::{COPIES, Stage};
-use crate::control::record::MemberSet;
 use crate::inflight::Running;
+use crate::output::Output;
 use crate::plan::StepKind;
 use crate::policy::MemberError;
-use crate::shard::{Engine, Output};
+use crate::shard::Engine;
 use crate::states::Progress;
+use crate::token::Token;
 use crate::units::MemberId;
-use crate::world::Token;
+use crate::units::MemberSet;
 
 impl Engine {
     /// A drive has answered a unit's write.

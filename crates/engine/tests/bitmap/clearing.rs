@@ -6,8 +6,8 @@ use engine::control::message::{Command, Message};
 use engine::control::record::Record;
 use engine::event::Event;
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos};
 
 /// From one round of clearing to the next.

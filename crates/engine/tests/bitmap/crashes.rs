@@ -7,7 +7,7 @@ use super::memory::{Array, Disk};
 use super::{REGION, count, marked, shapes, started};
 use engine::control::record::{SyncKind, SyncRecord};
 use engine::layout::{Geometry, Level};
-use engine::shard::Options;
+use engine::options::Options;
 use engine::units::SlotSet;
 
 /// Rows whose redundancy does not fit.

@@ -7,7 +7,7 @@ use engine::control::message::{Command, Message};
 use engine::control::record::{SyncKind, SyncRecord};
 use engine::event::Event;
 use engine::layout::Level;
-use engine::shard::Options;
+use engine::options::Options;
 use engine::units::{MemberId, Nanos, Slot, VolumeId};
 
 /// As many regions as a sector has bits: there is no bit behind the last one.

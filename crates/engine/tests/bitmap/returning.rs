@@ -5,12 +5,13 @@ use super::memory::marks::{union, with_bitmap};
 use super::memory::{Array, Disk};
 use super::{REGION, count, marked, on_drives, started};
 use crate::memory::geometry;
-use engine::control::message::{Command, Refused, Returning};
+use engine::control::message::{Command, Refused};
 use engine::control::record::MemberState;
+use engine::control::record::Returning;
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
 use engine::policy::MemberKind;
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 
 pub fn shapes() -> Vec<Geometry> {

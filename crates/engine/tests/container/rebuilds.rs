@@ -8,8 +8,8 @@ use engine::control::record::MemberState;
 use engine::event::{Event, JobName};
 use engine::layout::Level;
 use engine::limits::BAD_BLOCK_ENTRIES_MAX;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, Slot, VolumeId};
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::memory::{Array, Random, geometry, record};
 use engine::control::record::VolumeRecord;
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::VolumeId;
 
 /// Volumes of these levels, on four drives and with a spare.

@@ -6,9 +6,9 @@ use engine::control::message::{Command, Refused};
 use engine::control::record::{MemberState, SlotRecord, SyncKind, SyncRecord};
 use engine::event::{Event, JobName};
 use engine::layout::Level;
+use engine::options::Options;
 use engine::policy::MemberKind;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::memory::{Array, MIB, record};
 use engine::layout::Geometry;
 use engine::levels::Levels;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::Buffer;
 use std::collections::BTreeSet;
 

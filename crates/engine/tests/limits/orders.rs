@@ -6,8 +6,8 @@ use engine::control::record::{MemberState, SyncKind};
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::{CONTAINER_MEMBERS_MAX, UNSYNCED_BANDS_MAX};
+use engine::options::Options;
 use engine::policy::MemberKind;
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use engine::control::record::LogArea;
 use engine::event::Event;
 use engine::layout::Level;
 use engine::limits::{LOG_ENTRIES_MAX, PARTS_MAX, PLANS_MAX, REQUESTS_MAX};
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 
 const FLOOD: u64 = 100 * REQUESTS_MAX as u64;
 

@@ -7,7 +7,7 @@ use engine::event::Event;
 use engine::layout::Level;
 use engine::levels::Levels;
 use engine::limits::{FORWARDED_MAX, LEFTOVERS_MAX, PLANS_MAX, REQUESTS_MAX};
-use engine::shard::Options;
+use engine::options::Options;
 use engine::units::MemberId;
 
 const FLOOD: u64 = 100 * FORWARDED_MAX as u64;

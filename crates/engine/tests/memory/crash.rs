@@ -6,7 +6,7 @@ use super::{Array, Disk, MemoryWorld, Random, Shared};
 use engine::control::record::LogArea;
 use engine::layout::{Geometry, Location};
 use engine::limits::LOG_HEADER_BYTES;
-use engine::log::{LogEntry, LogUnit};
+use engine::log::unit::{LogEntry, LogUnit};
 use engine::plan::{Segment, StepKind};
 use engine::units::{Buffer, Slot, SlotSet};
 

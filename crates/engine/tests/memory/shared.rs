@@ -6,7 +6,7 @@ use engine::control::message::Message;
 use engine::control::record::{Record, SyncKind, SyncRecord, VolumeRecord};
 use engine::event::Event;
 use engine::layout::Geometry;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::{Segment, StepKind};
 use engine::request::{Completion, Request};
 use engine::units::{Buffer, MemberId, ShardId, Slot};
@@ -152,7 +152,7 @@ impl Shared {
     /// Checks that what the log's unit before was about is durable.
     pub(super) fn follow_log(&mut self, unit: &LogUnit) {
         let shape = self.shape;
-        let range = |entry: &engine::log::LogEntry| {
+        let range = |entry: &engine::log::unit::LogEntry| {
             let place = shape.locate(entry.data_offset_bytes);
             let low = shape.member_offset_bytes(place.row, place.in_chunk_bytes);
             let chunks = match entry.partial_parity_bytes {

@@ -4,12 +4,13 @@ use super::{Flight, Shared, crash};
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::{Segment, StepKind};
 use engine::policy::MemberError;
 use engine::request::{Completion, Failure, Operation};
+use engine::token::Token;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
-use engine::world::{Input, Io, Token, World};
+use engine::world::{Input, Io, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -7,8 +7,8 @@ use engine::control::message::Command;
 use engine::control::record::SyncKind;
 use engine::event::Event;
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::Operation;
-use engine::shard::Options;
 use engine::units::{MemberId, Slot, VolumeId};
 
 #[test]

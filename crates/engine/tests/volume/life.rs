@@ -8,8 +8,8 @@ use engine::control::message::{Command, Refused};
 use engine::control::record::{MemberState, Record, SyncKind};
 use engine::event::{Event, VolumeEnd};
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, VolumeId};
 
 #[test]

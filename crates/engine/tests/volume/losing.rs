@@ -6,8 +6,8 @@ use crate::{quick, shapes};
 use engine::control::record::MemberState;
 use engine::event::Event;
 use engine::layout::Level;
+use engine::options::Options;
 use engine::request::{Failure, Operation};
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, VolumeId};
 
 #[test]

@@ -22,7 +22,7 @@ use crate::serve::runtime::{RunOptions, Runtime, Shared};
 use crate::serve::status::{Status, VolumeStatus};
 use drives::completion::CompletionMode;
 use drives::drive::Access;
-use engine::shard::Options;
+use engine::options::Options;
 use hyper::Method;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::layout::SizeRequest;

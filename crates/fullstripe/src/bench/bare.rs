@@ -7,8 +7,9 @@ use anyhow::bail;
 use drives::world::RingWorld;
 use engine::plan::{Plan, Step, StepKind};
 use engine::request::{Completion, Operation};
+use engine::token::Token;
 use engine::units::{MemberId, Slot};
-use engine::world::{Input, Io, Token, World};
+use engine::world::{Input, Io, World};
 
 /// A load that goes straight to the one member of a world.
 pub(super) struct BareMember {

@@ -17,7 +17,7 @@ use drives::world::{RingWorld, WorldOptions};
 use engine::event::Event;
 use engine::limits::BAND_BYTES_MAX;
 use engine::request::Completion;
-use engine::shard::Setup;
+use engine::setup::Setup;
 use engine::units::{MemberId, Nanos};
 use engine::world::Input;
 use std::ffi::CStr;

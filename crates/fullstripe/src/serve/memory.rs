@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::control::record::Record;
 use engine::limits::BAND_BYTES_MAX;
-use engine::shard::Setup;
+use engine::setup::Setup;
 use engine::units::{Buffer, ShardId};
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use ending::Signals;
-use engine::shard::Options;
+use engine::options::Options;
 use events::{Told, tell_start_note};
 use metadata::imsm::Uuid;
 use metadata::imsm::geometry::Level;

@@ -6,7 +6,8 @@
 
 use engine::control::Controller;
 use engine::control::jobs::JobStatus;
-use engine::control::record::{MemberSet, Record, VolumeRecord};
+use engine::control::record::{Record, VolumeRecord};
+use engine::units::MemberSet;
 use engine::units::{MemberId, Nanos, VolumeId};
 
 /// See the module's prose.

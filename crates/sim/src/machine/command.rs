@@ -10,8 +10,9 @@ use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::plan::StepKind;
 use engine::policy::MemberError;
+use engine::token::Token;
 use engine::units::{Buffer, MemberId, ShardId};
-use engine::world::{Input, Token};
+use engine::world::Input;
 use std::collections::VecDeque;
 
 /// Records of a drive that can come back.

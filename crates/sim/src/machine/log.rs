@@ -2,7 +2,7 @@
 
 use super::Machine;
 use engine::limits::LOG_HEADER_BYTES;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::Segment;
 use engine::units::Buffer;
 use metadata::crc32c::crc32c;

@@ -6,7 +6,7 @@ use crate::machine::{Ending, Note};
 use crate::oracle::pattern::SECTOR_BYTES;
 use crate::process::{Process, StartWith};
 use engine::control::record::{MemberRecord, MemberState};
-use engine::shard::Options;
+use engine::options::Options;
 use engine::units::Nanos;
 use metadata::imsm::start::StartOptions;
 

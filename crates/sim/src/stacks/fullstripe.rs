@@ -6,8 +6,9 @@ use crate::timed::machine::SharedPlatform;
 use crate::timed::prices::{Meter, Prices};
 use crate::timed::world::TimedWorld;
 use anyhow::{Result, anyhow, bail};
-use engine::shard::{Options, Shard};
+use engine::options::Options;
 use engine::stats::Stats;
+use engine::turn::Shard;
 
 /// A shard and the meter of its work.
 struct Core {

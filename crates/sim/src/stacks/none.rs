@@ -8,8 +8,9 @@ use anyhow::{Result, bail};
 use engine::plan::StepKind;
 use engine::request::Completion;
 use engine::stats::Stats;
+use engine::token::Token;
 use engine::units::MemberId;
-use engine::world::{Input, Io, Token};
+use engine::world::{Input, Io};
 
 /// One drive, and the threads that use it.
 pub struct NoRaid {

@@ -6,7 +6,10 @@ use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, GeometryError, Level};
-use engine::shard::{Engine, Options, Setup, Shard};
+use engine::options::Options;
+use engine::setup::Setup;
+use engine::shard::Engine;
+use engine::turn::Shard;
 use engine::units::{Buffer, MemberId, Nanos, ShardId, Slot};
 
 use super::world::TimedWorld;

@@ -51,8 +51,8 @@ impl DriveCounters {
 mod tests {
     use super::*;
     use engine::plan::StepKind;
+    use engine::token::Token;
     use engine::units::MemberId;
-    use engine::world::Token;
 
     const MS: u64 = 1_000_000;
 

@@ -1,8 +1,8 @@
 //! What happens in a run, one thing at a time.
 
 use engine::control::message::Message;
+use engine::token::Token;
 use engine::units::{MemberId, ShardId};
-use engine::world::Token;
 
 /// See the module's prose.
 pub enum Event {

@@ -4,7 +4,7 @@
 use super::super::rig::spec;
 use super::*;
 use crate::assemble::bitmap::returning;
-use engine::control::message::Returning;
+use engine::control::record::Returning;
 use engine::units::Slot;
 use metadata::imsm::record::SlotEntry;
 

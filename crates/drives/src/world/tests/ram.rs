@@ -267,7 +267,7 @@ fn a_log_and_a_bitmap_find_parity_computed() {
         data_bytes: BLOCK as u32,
     };
     memory(&mut plan, Step::compute(kind, 0, BLOCK as u32), 1, &world);
-    let entry = engine::log::LogEntry {
+    let entry = engine::log::unit::LogEntry {
         data_offset_bytes: 0,
         data_bytes: BLOCK as u32,
         partial_parity_bytes: BLOCK as u32,

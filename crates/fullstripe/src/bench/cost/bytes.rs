@@ -14,7 +14,7 @@ use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
 use engine::control::record::Record;
 use engine::limits::LOG_HEADER_BYTES;
-use engine::log::{LogEntry, LogUnit};
+use engine::log::unit::{LogEntry, LogUnit};
 use engine::plan::{Plan, Step, StepKind};
 use engine::units::{Buffer, Slot, VolumeId};
 use engine::world::World;

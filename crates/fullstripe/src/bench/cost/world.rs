@@ -7,12 +7,13 @@
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::{Segment, StepKind};
 use engine::policy::MemberError;
 use engine::request::{Completion, Operation, Request};
+use engine::token::Token;
 use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
-use engine::world::{Input, Io, Token, World};
+use engine::world::{Input, Io, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -8,9 +8,12 @@ use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use engine::layout::{Geometry, Level};
+use engine::options::Options;
+use engine::output::Output;
 use engine::plan::StepKind;
 use engine::request::{Operation, Request};
-use engine::shard::{Engine, Options, Output, Setup};
+use engine::setup::Setup;
+use engine::shard::Engine;
 use engine::units::{Buffer, MemberId, Nanos, ShardId, Slot, SlotSet, VolumeId};
 use engine::world::{Input, Io};
 use std::collections::VecDeque;

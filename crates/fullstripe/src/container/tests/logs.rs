@@ -281,7 +281,7 @@ fn recorded_bad_blocks_are_not_what_parity_is_made_of() {
 /// What the hook makes of the engine's unit is what the log's reader finds.
 #[test]
 fn the_engine_s_units_are_encoded_as_the_format_has_them() {
-    use engine::log::{LogEntry, LogUnit};
+    use engine::log::unit::{LogEntry, LogUnit};
     use engine::units::{Slot, VolumeId};
     let bench = Bench::crashed(WriteHolePolicy::Log);
     let container = bench.assemble(3).unwrap();

@@ -4,8 +4,9 @@
 
 use super::Piece;
 use engine::plan::StepKind;
+use engine::token::Token;
 use engine::units::MemberId;
-use engine::world::{Io, Token};
+use engine::world::Io;
 use models::md::MdCosts;
 use std::collections::{BTreeMap, VecDeque};
 

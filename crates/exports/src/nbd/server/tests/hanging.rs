@@ -8,11 +8,12 @@ use drives::world::RingWorld;
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
-use engine::log::LogUnit;
+use engine::log::unit::LogUnit;
 use engine::plan::{Segment, StepKind};
 use engine::request::Completion;
+use engine::token::Token;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
-use engine::world::{Input, Io, Token, World};
+use engine::world::{Input, Io, World};
 
 use super::client::{Client, pattern, request};
 use super::rig::{MIB, Plan, Rig, wait_until};

@@ -19,7 +19,10 @@ use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{MemberRecord, MemberState, Record, SlotRecord, VolumeRecord};
 use engine::layout::{Geometry, Level};
 use engine::limits::BAND_BYTES_MAX;
-use engine::shard::{Engine, Options, Setup, Shard};
+use engine::options::Options;
+use engine::setup::Setup;
+use engine::shard::Engine;
+use engine::turn::Shard;
 use engine::units::{Buffer, MemberId, Nanos, ShardId, VolumeId};
 use engine::world::World;
 
