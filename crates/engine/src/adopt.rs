@@ -16,8 +16,8 @@ impl Engine {
         match message {
             Message::Forward(forward) => self.forwarded(forward),
             Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
-            Message::Pin(buffer) => self.outputs.push(Output::Pin(buffer)),
-            Message::Release(buffer) => self.outputs.push(Output::Release(buffer)),
+            Message::Pin(buffer) => self.desk.outputs.push(Output::Pin(buffer)),
+            Message::Release(buffer) => self.desk.outputs.push(Output::Release(buffer)),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
                 self.durable_failed.0 |= members.0;
@@ -49,7 +49,7 @@ impl Engine {
             } => self.regions_closed(shard, volume, &busy),
             Message::RegionsCleared { volume, cleared } => self.regions_cleared(volume, &cleared),
             message => {
-                let now = self.now;
+                let now = self.desk.now;
                 self.own_controller().message(message, now);
             }
         }
@@ -66,7 +66,7 @@ impl Engine {
             let volume = &mut self.volumes[at];
             if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
                 volume.idle_reported = false;
-                volume.last_write = self.now;
+                volume.last_write = self.desk.now;
             }
             volume.set_view(view.volumes[at].clone());
             volume.refresh(self.failed, self.durable_failed);
@@ -84,7 +84,7 @@ impl Engine {
         }
         self.unconfirmed = Some(view.epoch);
         self.tell_controller(Message::EpochAdopted {
-            shard: self.id,
+            shard: self.desk.id,
             epoch: view.epoch,
         });
         self.view = view;
@@ -162,7 +162,7 @@ impl Engine {
         if drained {
             self.unconfirmed = None;
             self.tell_controller(Message::EpochConfirmed {
-                shard: self.id,
+                shard: self.desk.id,
                 epoch,
             });
         }
@@ -172,14 +172,16 @@ impl Engine {
     pub(crate) fn report_idle(&mut self) {
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
-            let quiet: Nanos = self.now.since(volume.last_write);
-            if volume.idle_reported || volume.writes_running > 0 || quiet < self.options.clean_after
+            let quiet: Nanos = self.desk.now.since(volume.last_write);
+            if volume.idle_reported
+                || volume.writes_running > 0
+                || quiet < self.desk.options.clean_after
             {
                 continue;
             }
             volume.idle_reported = true;
             let message = Message::Idle {
-                shard: self.id,
+                shard: self.desk.id,
                 volume: VolumeId(at as u8),
                 idle: true,
             };
@@ -191,7 +193,7 @@ impl Engine {
     pub(crate) fn report_busy(&mut self, at: usize) {
         self.volumes[at].idle_reported = false;
         let message = Message::Idle {
-            shard: self.id,
+            shard: self.desk.id,
             volume: VolumeId(at as u8),
             idle: false,
         };

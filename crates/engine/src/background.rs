@@ -186,12 +186,12 @@ impl Engine {
             let plans_available = self.plans_available();
             let volume = &mut self.volumes[at];
             let job = volume.job.as_mut().expect("its job is run");
-            if !job.may_start(depth, self.now) {
+            if !job.may_start(depth, self.desk.now) {
                 break;
             }
             let band = job.next;
             let (row, low, high) = volume.band_range(band);
-            let mine = volume.shape.owner(row, self.shards) == self.id;
+            let mine = volume.shape.owner(row, self.desk.shards) == self.desk.id;
             let in_doubt = volume.next_band_in_doubt(band);
             let job = volume.job.as_mut().expect("its job is run");
             if in_doubt > band && job.pass(in_doubt) {
@@ -209,7 +209,7 @@ impl Engine {
             let part = self.ranges.parts.take().expect("a part is available");
             job.next += 1;
             job.in_flight += 1;
-            job.charge(u64::from(high - low), self.now);
+            job.charge(u64::from(high - low), self.desk.now);
             // A part outlives its job when the view changes: it carries the job's number.
             let job_id = Buffer(u64::from(job.view.id));
             self.ranges.parts[part] = Part::background((low, high), job_id);
@@ -237,7 +237,7 @@ impl Engine {
         index: u32,
         key: BandKey,
     ) -> Result<(), NotEnoughMembers> {
-        self.stats.plans_background += 1;
+        self.desk.stats.plans_background += 1;
         let (_, low, high) = self.volumes[key.volume as usize].band_range(key.band);
         self.plan_job(index, key, (low, high), None)
     }
@@ -337,7 +337,7 @@ impl Engine {
         };
         job.mismatches += 1;
         let corrects = job.view.kind == JobKind::Check { repair: true };
-        self.stats.mismatches += 1;
+        self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
         let volume = &self.volumes[self.running[index].volume as usize];
         let (row, low, _) = volume.band_range(band);
@@ -418,7 +418,7 @@ impl Engine {
         };
         let volume = &self.volumes[self.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
-        let view = volume.row_view(band, self.id, self.shards, self.failed);
+        let view = volume.row_view(band, self.desk.id, self.desk.shards, self.failed);
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
             .shape
@@ -474,7 +474,7 @@ impl Engine {
             }
             job.reported = state;
             let message = Message::Progress {
-                shard: self.id,
+                shard: self.desk.id,
                 volume: VolumeId(at as u8),
                 job: job.view.id,
                 band: job.settled(),

@@ -111,8 +111,8 @@ impl Engine {
         if state.progress == Progress::Outstanding && self.volatile.has(member) {
             state.progress = Progress::Flushing;
             self.in_flight[member.0 as usize] += 1;
-            self.stats.member_flushes += 1;
-            self.outputs.push(Output::Io(Io {
+            self.desk.stats.member_flushes += 1;
+            self.desk.outputs.push(Output::Io(Io {
                 token: Token::new(index, running.generation, at),
                 member,
                 kind: StepKind::Flush,
@@ -131,7 +131,7 @@ impl Engine {
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         state.progress = Progress::Recording;
         let message = Message::BadBlocks {
-            shard: self.id,
+            shard: self.desk.id,
             token: Token::new(index, running.generation, at),
             member: MemberId(state.member),
             offset_bytes: step.offset_bytes,

@@ -186,7 +186,7 @@ impl Engine {
         if !has_all(&bitmap.asked, regions) {
             set(&mut bitmap.asked, regions);
             let message = Message::WantRegions {
-                shard: self.id,
+                shard: self.desk.id,
                 volume: request.volume,
                 regions,
             };
@@ -234,7 +234,7 @@ impl Engine {
             *open &= busy;
         }
         let message = Message::RegionsClosed {
-            shard: self.id,
+            shard: self.desk.id,
             volume,
             busy: busy.into(),
         };
@@ -274,9 +274,9 @@ impl Engine {
 
     /// Sends a message of the keeper to every shard.
     fn tell_shards(&mut self, message: &Message) {
-        for shard in 0..self.shards {
+        for shard in 0..self.desk.shards {
             let output = crate::output::Output::Send(ShardId(shard), message.clone());
-            self.outputs.push(output);
+            self.desk.outputs.push(output);
         }
     }
 }

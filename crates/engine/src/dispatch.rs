@@ -77,7 +77,7 @@ impl Engine {
             }
             let key = self.ranges.key(entry);
             if !self.ranges.claim(key) {
-                self.stats.conflicts += 1;
+                self.desk.stats.conflicts += 1;
                 self.ranges.requeue_quietly(key, chosen.first);
                 self.ranges.wait_for_claim(key);
                 break;
@@ -130,7 +130,7 @@ impl Engine {
                 }
             } else {
                 if chosen.is_none() {
-                    self.stats.conflicts += 1;
+                    self.desk.stats.conflicts += 1;
                 }
                 if !skipped.add(lock_index, part.low, part.high) {
                     break;
@@ -186,7 +186,7 @@ impl Engine {
                 count: 1,
             },
             Some(chosen) => {
-                self.stats.merges += 1;
+                self.desk.stats.merges += 1;
                 self.ranges.parts[chosen.last].next = at;
                 Chosen {
                     low: chosen.low.min(part.low),
@@ -240,7 +240,12 @@ impl Engine {
 
     #[inline]
     pub(crate) fn view_of(&self, key: BandKey) -> RowView {
-        self.volumes[key.volume as usize].row_view(key.band, self.id, self.shards, self.failed)
+        self.volumes[key.volume as usize].row_view(
+            key.band,
+            self.desk.id,
+            self.desk.shards,
+            self.failed,
+        )
     }
 
     /// Plans a chain of writes, as much of it as lies in one piece.
@@ -251,7 +256,7 @@ impl Engine {
         parts: u32,
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
-        self.stats.plans_write += 1;
+        self.desk.stats.plans_write += 1;
         let mut view = self.view_of(key);
         let alone = piecewise.is_some_and(|piecewise| piecewise.parity == PieceParity::GivenUp);
         if !alone {
@@ -266,7 +271,7 @@ impl Engine {
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             let (data_index, buffer) = match (part.kind, piecewise) {
-                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.zeros),
+                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.desk.zeros),
                 _ => (part.data_index, part.buffer),
             };
             fua_any |= part.is_fua() && !planted(Bug::FuaIgnored);
@@ -294,7 +299,7 @@ impl Engine {
     }
 
     fn plan_zero(&mut self, index: u32, key: BandKey, part: &Part) -> Result<(), NotEnoughMembers> {
-        self.stats.plans_write += 1;
+        self.desk.stats.plans_write += 1;
         let PartKind::Zero {
             discard,
             keep_allocated,
@@ -340,7 +345,7 @@ impl Engine {
         part: &Part,
         unreadable: SlotSet,
     ) -> Result<(), NotEnoughMembers> {
-        self.stats.plans_reconstruct += 1;
+        self.desk.stats.plans_reconstruct += 1;
         let repairs = part.kind == PartKind::Reconstruct { repairs: true };
         // One that is to be repaired is asked again, and first: that finds the block.
         let tried = self.volumes[key.volume as usize].slot_of(part.tried);

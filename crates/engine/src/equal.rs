@@ -219,7 +219,7 @@ impl Engine {
             let from = volume.on_members(place);
             let to = from + u64::from(length_bytes);
             volume.equal.add(part.data_index, from, to);
-            self.stats.reads_made_equal += 1;
+            self.desk.stats.reads_made_equal += 1;
         }
         false
     }

@@ -20,7 +20,7 @@ use planted::{Bug, planted};
 impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
     pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
-        self.stats.member_errors += 1;
+        self.desk.stats.member_errors += 1;
         let running = &mut self.running[index];
         let step = running.plan.steps()[at];
         let state = &mut running.states[at];
@@ -45,7 +45,7 @@ impl Engine {
             Reaction::Retry if state.retries < RETRIES_MAX && !self.failed.has(member) => {
                 state.retries += 1;
                 self.in_flight[member.0 as usize] += 1;
-                self.outputs.push(Output::Io(Io {
+                self.desk.outputs.push(Output::Io(Io {
                     token: Token::new(index, running.generation, at),
                     member,
                     kind: step.kind,
@@ -110,7 +110,7 @@ impl Engine {
             self.claims.fail(members);
         }
         for member in members.iter().filter(|&member| !self.failed.has(member)) {
-            self.failed_since[member.0 as usize] = self.now;
+            self.failed_since[member.0 as usize] = self.desk.now;
         }
         self.failed.0 |= members.0;
         self.watch_members();
@@ -148,7 +148,7 @@ impl Engine {
         let mut late = self.overdue_units();
         for index in 0..self.running.capacity() as u32 {
             let running = &self.running[index];
-            let is_late = self.now.since(running.started) >= self.options.member_deadline;
+            let is_late = self.desk.now.since(running.started) >= self.desk.options.member_deadline;
             if running.outstanding == 0 || (!is_late && self.failed.is_empty()) {
                 continue;
             }
@@ -160,7 +160,7 @@ impl Engine {
                     late.insert(member);
                     self.running[index].states[at].cancelled = true;
                     let token = self.name_of(index, at);
-                    self.outputs.push(Output::Cancel(token));
+                    self.desk.outputs.push(Output::Cancel(token));
                 }
             }
         }

@@ -178,8 +178,8 @@ impl Engine {
     pub(crate) fn start(&mut self, index: u32) {
         let running = &mut self.running[index];
         running.states.make_idle(running.plan.steps().len());
-        self.stats.plan_steps += running.plan.steps().len() as u64;
-        self.stats.plan_segments += running.plan.segments_count() as u64;
+        self.desk.stats.plan_steps += running.plan.steps().len() as u64;
+        self.desk.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {
             // Planned around members whose failure is not on record: they miss this write.
             running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
@@ -265,7 +265,7 @@ impl Engine {
             if running.next as usize == running.plan.steps().len() {
                 return self.finished(index);
             }
-            running.started = self.now;
+            running.started = self.desk.now;
             if self.waits_for_record(index) {
                 return;
             }
@@ -292,15 +292,16 @@ impl Engine {
                 break;
             }
             if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
-                self.stats.xors += 1;
-                self.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
+                self.desk.stats.xors += 1;
+                self.desk.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
                 if step.kind != StepKind::Compare {
-                    self.stats.xor_written_bytes += step.length_bytes;
+                    self.desk.stats.xor_written_bytes += step.length_bytes;
                 }
                 let running = &mut self.running[index];
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
-                self.outputs
+                self.desk
+                    .outputs
                     .push(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
                 may_write &= self.log_step(index, at);
@@ -341,7 +342,7 @@ impl Engine {
         let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
         self.in_flight[member.0 as usize] += 1;
-        self.outputs.push(Output::Io(Io {
+        self.desk.outputs.push(Output::Io(Io {
             token,
             member,
             kind: step.kind,
@@ -354,13 +355,13 @@ impl Engine {
     fn count_io(&mut self, kind: StepKind, length_bytes: u64) {
         match kind {
             StepKind::Read => {
-                self.stats.member_reads += 1;
-                self.stats.member_read_bytes += length_bytes;
+                self.desk.stats.member_reads += 1;
+                self.desk.stats.member_read_bytes += length_bytes;
             }
-            StepKind::Flush => self.stats.member_flushes += 1,
+            StepKind::Flush => self.desk.stats.member_flushes += 1,
             _ => {
-                self.stats.member_writes += 1;
-                self.stats.member_write_bytes += length_bytes;
+                self.desk.stats.member_writes += 1;
+                self.desk.stats.member_write_bytes += length_bytes;
             }
         }
     }

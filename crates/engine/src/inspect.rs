@@ -59,7 +59,8 @@ impl Engine {
         let place = volume.shape.locate(offset_bytes);
         let band = volume.band(place.row, place.in_chunk_bytes);
         let (row, low, high) = volume.band_range(band);
-        let mine = volume.shape.owner(row, self.shards) == self.id && !volume.view.stopping;
+        let mine =
+            volume.shape.owner(row, self.desk.shards) == self.desk.id && !volume.view.stopping;
         let room = self.ranges.parts.available() > PARTS_RESERVED
             && self.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {
@@ -70,7 +71,7 @@ impl Engine {
             ticket,
             held_by: None,
             abandoned: false,
-            until: self.now.after(INSPECTION_MAX),
+            until: self.desk.now.after(INSPECTION_MAX),
         });
         self.ranges.parts[part] = Part::background((low, high), INSPECTS);
         let key = BandKey {
@@ -104,7 +105,10 @@ impl Engine {
 
     /// Nobody may keep clients waiting for long.
     pub(crate) fn end_late_inspection(&mut self) {
-        if self.inspection.is_some_and(|one| self.now >= one.until) {
+        if self
+            .inspection
+            .is_some_and(|one| self.desk.now >= one.until)
+        {
             self.end_inspection(false);
         }
     }

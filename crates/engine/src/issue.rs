@@ -99,7 +99,7 @@ impl Engine {
             if self.running[plan_index].plan.steps().is_empty() {
                 self.running.give(plan_index);
             } else {
-                self.stats.plans_direct += 1;
+                self.desk.stats.plans_direct += 1;
                 self.requests[index].outstanding += 1;
                 self.start(plan_index);
             }
@@ -137,7 +137,7 @@ impl Engine {
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
                 self.running[plan_index].plan.transfer(step, cut.buffer);
-                self.stats.pieces_direct += 1;
+                self.desk.stats.pieces_direct += 1;
                 true
             }
             None => self.recover_cut(index, cut, tried, repairs),
@@ -153,7 +153,7 @@ impl Engine {
             Some(view) => view,
             None => {
                 let band = volume.band(place.row, place.in_chunk_bytes);
-                let view = volume.row_view(band, self.id, self.shards, self.failed);
+                let view = volume.row_view(band, self.desk.id, self.desk.shards, self.failed);
                 let in_sync = !volume.may_differ(place, cut.length, &view);
                 if !in_sync && volume.must_equal(place, &view) {
                     return None;
@@ -236,8 +236,10 @@ impl Engine {
             self.note_write(at, request.offset_bytes, request.length_bytes);
         }
         while let Some(cut) = self.cut(index, window) {
-            let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
-            let taken = if owner != self.id {
+            let owner = self.volumes[at]
+                .shape
+                .owner(cut.place.row, self.desk.shards);
+            let taken = if owner != self.desk.id {
                 if self.forwards >= FORWARDED_MAX {
                     return Issued::NoForward;
                 }
@@ -299,7 +301,7 @@ impl Engine {
         }
         let length = cut.length.min(BAND_BYTES_MAX);
         let zeros = Cut {
-            buffer: self.zeros,
+            buffer: self.desk.zeros,
             length,
             ..cut
         };
@@ -435,7 +437,7 @@ impl Engine {
     ) {
         let request = &self.requests[index].request;
         let forward = Forward {
-            from: self.id,
+            from: self.desk.id,
             ticket: index,
             operation,
             fua: request.fua,
@@ -448,8 +450,9 @@ impl Engine {
         };
         self.requests[index].outstanding += 1;
         self.forwards += 1;
-        self.stats.forwards += 1;
-        self.outputs
+        self.desk.stats.forwards += 1;
+        self.desk
+            .outputs
             .push(Output::Send(owner, Message::Forward(forward)));
     }
 }

@@ -202,7 +202,7 @@ impl Engine {
         }
         let overdue = |member: &MemberId| {
             let since = self.failed_since[member.0 as usize];
-            self.now.since(since) >= ABANDON_AFTER && self.in_flight[member.0 as usize] > 0
+            self.desk.now.since(since) >= ABANDON_AFTER && self.in_flight[member.0 as usize] > 0
         };
         let members: MemberSet = self.failed.iter().filter(overdue).collect();
         if members.is_empty() {
@@ -235,7 +235,7 @@ impl Engine {
             running.payload_left |= touches;
             running.outstanding -= 1;
             self.in_flight[state.member as usize] -= 1;
-            self.stats.abandoned += 1;
+            self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }
         if self.running[index].left > 0 && self.running[index].outstanding == 0 {
@@ -272,7 +272,7 @@ impl Engine {
     }
 
     fn is_zeros(&self, buffer: Buffer) -> bool {
-        (self.zeros.0..self.zeros.0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
+        (self.desk.zeros.0..self.desk.zeros.0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
     }
 
     /// A command that was given up has come back while its plan is still there.
@@ -283,7 +283,7 @@ impl Engine {
             "a step of plan {index} was answered twice"
         );
         running.left -= 1;
-        self.stats.returned += 1;
+        self.desk.stats.returned += 1;
         if running.left == 0 {
             running.payload_left = false;
             running.left_with = MemberSet::default();
@@ -369,9 +369,9 @@ impl Engine {
         let at = at.expect("room for the pins was promised");
         let home = self.requests[request]
             .origin
-            .map_or(self.id, |origin| origin.shard);
+            .map_or(self.desk.id, |origin| origin.shard);
         self.leftovers.pins[at] = Pin { buffer, home, next };
-        self.outputs.push(if home == self.id {
+        self.desk.outputs.push(if home == self.desk.id {
             Output::Pin(buffer)
         } else {
             Output::Send(home, Message::Pin(buffer))
@@ -385,7 +385,7 @@ impl Engine {
         let position = self.leftovers.position(token.owner());
         let position = position.unwrap_or_else(|| panic!("{token:?} was answered, and is not out"));
         let at = self.leftovers.owners[position].1;
-        self.stats.returned += 1;
+        self.desk.stats.returned += 1;
         self.leftovers.list[at].commands -= 1;
         if self.leftovers.list[at].commands > 0 {
             return;
@@ -396,7 +396,7 @@ impl Engine {
         let mut pin = self.leftovers.list[at].pins;
         while pin != NONE {
             let Pin { buffer, home, next } = self.leftovers.pins[pin];
-            self.outputs.push(if home == self.id {
+            self.desk.outputs.push(if home == self.desk.id {
                 Output::Release(buffer)
             } else {
                 Output::Send(home, Message::Release(buffer))

@@ -106,7 +106,7 @@ impl Engine {
             self.recovering.capacity(),
             self.owing_logs.capacity(),
             self.held_bands.capacity(),
-            self.outputs.capacity(),
+            self.desk.outputs.capacity(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
         let plans = (0..self.running.capacity() as u32).map(|index| {

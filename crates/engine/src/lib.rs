@@ -77,6 +77,7 @@ pub mod bitmap;
 mod check;
 pub mod claims;
 pub mod control;
+mod desk;
 mod dispatch;
 mod equal;
 pub mod event;

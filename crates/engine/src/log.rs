@@ -189,7 +189,8 @@ impl Engine {
         for (at, area) in areas.enumerate() {
             let Some(area) = area else { continue };
             let members = self.volumes[at].shape.members;
-            let is_mine = |slot: &Slot| Geometry::log_owner(*slot, self.shards) == self.id;
+            let is_mine =
+                |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards) == self.desk.id;
             let mine = (0..members).map(Slot).filter(is_mine);
             self.volumes[at].logs = alloc::vec![NONE; members as usize];
             for slot in mine {
@@ -287,7 +288,7 @@ impl Engine {
         );
         log.unit.generation += 1;
         log.missed = false;
-        log.since = self.now;
+        log.since = self.desk.now;
         log.cancelled = 0;
         let name = |generation| Token::of_log(index as u32, generation, 0);
         log.generation = self.leftovers.free_generation(log.generation, name);
@@ -300,9 +301,9 @@ impl Engine {
         let given = |copy: usize| u8::from(log.members[copy].is_some()) << copy;
         log.awaited = (0..COPIES).map(given).sum();
         log.stage = Stage::Writing(count);
-        self.stats.log_units += u64::from(count);
-        self.stats.log_entries += log.unit.entries.len() as u64;
-        self.stats.log_bytes += u64::from(count) * u64::from(log.unit_bytes);
+        self.desk.stats.log_units += u64::from(count);
+        self.desk.stats.log_entries += log.unit.entries.len() as u64;
+        self.desk.stats.log_bytes += u64::from(count) * u64::from(log.unit_bytes);
         if log.members[0].is_none() {
             log.missed = true;
         }
@@ -323,7 +324,7 @@ impl Engine {
                 Output::Log(io)
             };
             encoded = true;
-            self.outputs.push(output);
+            self.desk.outputs.push(output);
         }
     }
 

@@ -128,7 +128,7 @@ impl Piecewise {
 impl Engine {
     /// Reads of a plan under a lock brought nothing: goes on without what could not be read.
     pub(crate) fn go_around(&mut self, index: u32) {
-        self.stats.replans += 1;
+        self.desk.stats.replans += 1;
         let running = &self.running[index];
         assert!(
             !running.wrote,
@@ -382,8 +382,8 @@ impl Engine {
                 matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
             // Copies that may have differed are written as well, and had nothing to repair.
             if is_written && unreadable.has(step.slot) {
-                self.stats.read_repairs += 1;
-                self.outputs.push(Output::Event(Event::ReadRepaired {
+                self.desk.stats.read_repairs += 1;
+                self.desk.outputs.push(Output::Event(Event::ReadRepaired {
                     member: MemberId(state.member),
                     offset_bytes: step.offset_bytes,
                     length_bytes: step.length_bytes as u32,

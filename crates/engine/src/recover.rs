@@ -26,8 +26,10 @@ impl Engine {
     ) -> bool {
         let request = self.requests[index].request;
         let at = request.volume.0 as usize;
-        let owner = self.volumes[at].shape.owner(cut.place.row, self.shards);
-        if owner != self.id {
+        let owner = self.volumes[at]
+            .shape
+            .owner(cut.place.row, self.desk.shards);
+        if owner != self.desk.id {
             self.forward(index, owner, Operation::Read, cut, (tried, repairs));
             return true;
         }

@@ -108,7 +108,7 @@ impl Engine {
 
     #[cold]
     fn turn_away(&mut self, request: &Request, origin: Option<Origin>, failure: Failure) {
-        self.stats.request_errors += 1;
+        self.desk.stats.request_errors += 1;
         self.answer(request.tag, origin, Err(failure));
     }
 
@@ -158,15 +158,15 @@ impl Engine {
         let bytes = u64::from(request.length_bytes);
         match request.operation {
             Operation::Read => {
-                self.stats.reads += 1;
-                self.stats.read_bytes += bytes;
+                self.desk.stats.reads += 1;
+                self.desk.stats.read_bytes += bytes;
             }
             Operation::Write => {
-                self.stats.writes += 1;
-                self.stats.write_bytes += bytes;
+                self.desk.stats.writes += 1;
+                self.desk.stats.write_bytes += bytes;
             }
-            Operation::Flush => self.stats.flushes += 1,
-            Operation::Trim | Operation::WriteZeroes { .. } => self.stats.trims += 1,
+            Operation::Flush => self.desk.stats.flushes += 1,
+            Operation::Trim | Operation::WriteZeroes { .. } => self.desk.stats.trims += 1,
         }
     }
 
@@ -228,7 +228,7 @@ impl Engine {
     pub(crate) fn note_writing(&mut self, at: usize) {
         let volume = &mut self.volumes[at];
         volume.writes_running += 1;
-        volume.last_write = self.now;
+        volume.last_write = self.desk.now;
         if volume.idle_reported {
             self.report_busy(at);
         }
@@ -365,14 +365,14 @@ impl Engine {
         }
         self.give_request(index, origin.is_some());
         if failure.is_some() {
-            self.stats.request_errors += 1;
+            self.desk.stats.request_errors += 1;
         }
         self.answer(tag, origin, failure.map_or(Ok(()), Err));
     }
 
     #[inline]
     pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
-        self.outputs.push(match origin {
+        self.desk.outputs.push(match origin {
             None => Output::Complete(Completion { tag, result }),
             Some(Origin { shard, ticket, .. }) => {
                 Output::Send(shard, Message::ForwardDone { ticket, result })

@@ -9,6 +9,7 @@ use crate::claims::Claims;
 use crate::control::Controller;
 use crate::control::message::{Forward, Message};
 use crate::control::record::{ContainerView, Record};
+use crate::desk::Desk;
 use crate::event::Event;
 use crate::hold::{HELD_MAX, HeldBand};
 use crate::inflight::Running;
@@ -20,7 +21,6 @@ use crate::limits::{
     VOLUMES_MAX,
 };
 use crate::log::SlotLog;
-use crate::options::Options;
 use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
@@ -35,7 +35,7 @@ use crate::states::StepState;
 use crate::stats::Stats;
 use crate::token::Token;
 use crate::units::MemberSet;
-use crate::units::{Buffer, Nanos, ShardId};
+use crate::units::{Nanos, ShardId};
 use crate::volume::Volume;
 use crate::world::Input;
 use alloc::collections::VecDeque;
@@ -44,10 +44,6 @@ use alloc::vec::Vec;
 
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
-    pub(crate) id: ShardId,
-    pub(crate) shards: u8,
-    pub(crate) now: Nanos,
-    pub(crate) options: Options,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) view: Arc<ContainerView>,
     /// Members that this shard will not use any more, whether or not the controller knows.
@@ -68,7 +64,6 @@ pub struct Engine {
     pub(crate) running: Pool<Running>,
     pub(crate) ranges: Ranges,
     pub(crate) scratch: Scratch,
-    pub(crate) zeros: Buffer,
     /// Requests that a pool was too small for; served in order.
     pub(crate) stalled: VecDeque<u32>,
     /// Requests of ports for which not even a request slot was free.
@@ -108,11 +103,10 @@ pub struct Engine {
     pub(crate) abandon_due: bool,
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) stats: Stats,
     pub(crate) controller: Option<Controller>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) sweeps: Sweeps,
+    pub(crate) desk: Desk,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -160,10 +154,6 @@ impl Engine {
                 Volume::new(record.geometry, view.clone(), REQUESTS_MAX + FORWARDED_MAX)
             });
         let mut engine = Engine {
-            id: setup.shard,
-            shards: setup.shards,
-            now,
-            options: setup.options,
             volumes: volumes.collect(),
             view: view.clone(),
             failed: MemberSet::default(),
@@ -180,7 +170,6 @@ impl Engine {
             }),
             ranges: Ranges::new(Claimer::new(&setup)),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
-            zeros: setup.zeros,
             stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
             backlog: VecDeque::with_capacity(REQUESTS_MAX),
             forward_backlog: VecDeque::with_capacity(
@@ -203,11 +192,18 @@ impl Engine {
             leftovers: Leftovers::new(),
             abandon_due: false,
             unconfirmed: None,
-            outputs: Vec::with_capacity(2 * PLANS_MAX),
-            stats: Stats::default(),
             controller: None,
             claims: setup.claims,
             sweeps: Sweeps::new(now),
+            desk: Desk {
+                id: setup.shard,
+                shards: setup.shards,
+                now,
+                options: setup.options,
+                zeros: setup.zeros,
+                outputs: Vec::with_capacity(2 * PLANS_MAX),
+                stats: Stats::default(),
+            },
         };
         engine.adopt(view);
         engine.open_logs(setup.record.volumes.iter().map(|volume| volume.log));
@@ -224,7 +220,7 @@ impl Engine {
     /// Takes in what happened at `now`.
     #[inline]
     pub fn handle(&mut self, input: Input, now: Nanos) {
-        self.now = now;
+        self.desk.now = now;
         match input {
             Input::Request(request) => self.admit(request),
             Input::Done { token, result } if token.is_single() => self.single_done(token, result),
@@ -245,13 +241,13 @@ impl Engine {
     #[inline]
     pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
         assert!(done.is_empty(), "what was polled has not been carried out");
-        if self.outputs.is_empty() && !self.pump() {
+        if self.desk.outputs.is_empty() && !self.pump() {
             return false;
         }
-        core::mem::swap(&mut self.outputs, done);
+        core::mem::swap(&mut self.desk.outputs, done);
         // The two grow together, so that what was enough once is enough again.
-        if self.outputs.capacity() < done.capacity() {
-            self.outputs.reserve(done.capacity());
+        if self.desk.outputs.capacity() < done.capacity() {
+            self.desk.outputs.reserve(done.capacity());
         }
         true
     }
@@ -260,7 +256,7 @@ impl Engine {
     /// that the next may bring more.
     #[inline]
     pub fn tick(&mut self, now: Nanos, more_answers: bool) {
-        self.now = now;
+        self.desk.now = now;
         if self.sweeps.is_due(now) && self.may_judge(more_answers) {
             self.sweep();
         }
@@ -272,7 +268,7 @@ impl Engine {
         let job = self
             .volumes
             .iter()
-            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.now))
+            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.desk.now))
             .min();
         let busy = self.running.used() > 0
             || self.singles.used() > 0
@@ -284,7 +280,7 @@ impl Engine {
         let claim = self
             .ranges
             .waits_for_claims()
-            .then(|| self.now.after(CLAIM_RETRY));
+            .then(|| self.desk.now.after(CLAIM_RETRY));
         let decision = self.controller.as_ref().and_then(Controller::next_decision);
         [job, sweep, hold, claim, decision]
             .into_iter()
@@ -307,49 +303,52 @@ impl Engine {
         self.ranges.stop_waiting();
         self.confirm_epoch();
         self.run_controller();
-        !self.outputs.is_empty()
+        !self.desk.outputs.is_empty()
     }
 
     fn run_controller(&mut self) {
         let Some(controller) = &mut self.controller else {
             return;
         };
-        controller.run(self.now);
+        controller.run(self.desk.now);
         while let Some(output) = controller.poll() {
             match output {
                 crate::control::Output::Broadcast(message) => {
-                    for shard in 0..self.shards {
-                        self.outputs
+                    for shard in 0..self.desk.shards {
+                        self.desk
+                            .outputs
                             .push(Output::Send(ShardId(shard), message.clone()));
                     }
                 }
                 crate::control::Output::Send(shard, message) => {
-                    self.outputs.push(Output::Send(shard, message));
+                    self.desk.outputs.push(Output::Send(shard, message));
                 }
                 crate::control::Output::Persist(member) => {
-                    self.stats.metadata_writes += 1;
-                    self.outputs.push(Output::Persist(member));
+                    self.desk.stats.metadata_writes += 1;
+                    self.desk.outputs.push(Output::Persist(member));
                 }
                 crate::control::Output::Flush { ticket, members } => {
                     self.flush_members(ticket, members);
                     // `self` is borrowed again: take the rest in the next round.
                     return;
                 }
-                crate::control::Output::Event(event) => self.outputs.push(Output::Event(event)),
+                crate::control::Output::Event(event) => {
+                    self.desk.outputs.push(Output::Event(event))
+                }
             }
         }
     }
 
     /// Deadlines, idle marks, progress reports.
     fn sweep(&mut self) {
-        self.stats.sweeps += 1;
+        self.desk.stats.sweeps += 1;
         self.check_deadlines();
         self.end_late_inspection();
         self.report_idle();
         self.report_progress();
         self.keep_bitmaps();
         if let Some(controller) = &mut self.controller {
-            controller.tick(self.now);
+            controller.tick(self.desk.now);
         }
     }
 
@@ -381,7 +380,7 @@ impl Engine {
 
     /// The controller, on the shard that has it: nobody sends others what is meant for it.
     pub(crate) fn own_controller(&mut self) -> &mut Controller {
-        let id = self.id;
+        let id = self.desk.id;
         let controller = self.controller.as_mut();
         controller.unwrap_or_else(|| panic!("shard {} has no controller", id.0))
     }
@@ -395,13 +394,13 @@ impl Engine {
     /// This shard's counters.
     #[must_use]
     pub fn stats(&self) -> &Stats {
-        &self.stats
+        &self.desk.stats
     }
 
     /// The time of the last input or tick.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.now
+        self.desk.now
     }
 
     /// Requests under way, not counting those that wait for admission.
@@ -419,11 +418,11 @@ impl Engine {
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
-        self.outputs.push(Output::Event(event));
+        self.desk.outputs.push(Output::Event(event));
     }
 
     pub(crate) fn tell_controller(&mut self, message: Message) {
-        self.outputs.push(Output::Send(ShardId(0), message));
+        self.desk.outputs.push(Output::Send(ShardId(0), message));
     }
 }
 

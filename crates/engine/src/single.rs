@@ -183,7 +183,7 @@ impl Engine {
         let slots = volume.shape.data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.readable.0);
         let slot = self.choose_slot(volume, view, slots, place)?;
-        self.stats.singles_read += 1;
+        self.desk.stats.singles_read += 1;
         Some(Place {
             slots: SlotSet(0).with(slot),
             offset_bytes: volume
@@ -211,8 +211,8 @@ impl Engine {
             return None;
         }
         if shape.level == Level::Raid5 {
-            let owner = shape.owner(place.row, self.shards);
-            if owner == self.id {
+            let owner = shape.owner(place.row, self.desk.shards);
+            if owner == self.desk.id {
                 return None;
             }
             self.note_write(at, request.offset_bytes, length);
@@ -233,7 +233,7 @@ impl Engine {
                 band: volume.band(place.row, low),
             };
             let high = low + length;
-            if self.shards == 1 {
+            if self.desk.shards == 1 {
                 self.ranges
                     .lock_if_quiet(key, place.data_index, low, high)?
             } else {
@@ -247,7 +247,7 @@ impl Engine {
                 }
             }
         };
-        self.stats.singles_write += 1;
+        self.desk.stats.singles_write += 1;
         self.note_writing(at);
         Some(Target::Members(Place {
             slots,
@@ -268,13 +268,13 @@ impl Engine {
         let lock = self.ranges.lock_if_quiet(key, place.data_index, low, high);
         // Whose row it is changes from request to request and no processor foresees it: asked last.
         if let Some(lock) = lock
-            && self.claims.anywhere(self.view.epoch, self.shards)
+            && self.claims.anywhere(self.view.epoch, self.desk.shards)
         {
             return Ok(lock);
         }
         let shape = &self.volumes[usize::from(key.volume)].shape;
-        let owner = shape.owner(place.row, self.shards);
-        if owner == self.id {
+        let owner = shape.owner(place.row, self.desk.shards);
+        if owner == self.desk.id {
             return lock.ok_or(None);
         }
         if let Some(lock) = lock {
@@ -288,7 +288,7 @@ impl Engine {
     fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) {
         let index = self.take_single(request, from);
         let forward = Forward {
-            from: self.id,
+            from: self.desk.id,
             ticket: SINGLE_TICKET | index,
             operation: request.operation,
             fua: request.fua,
@@ -299,8 +299,9 @@ impl Engine {
             length_bytes: request.length_bytes,
             buffer: request.buffer,
         };
-        self.stats.forwards += 1;
-        self.outputs
+        self.desk.stats.forwards += 1;
+        self.desk
+            .outputs
             .push(Output::Send(owner, Message::Forward(forward)));
     }
 
@@ -314,7 +315,7 @@ impl Engine {
         let index = ticket & !SINGLE_TICKET;
         let is_with_drives = self.singles[index].outstanding != 0;
         assert!(!is_with_drives, "single {index} was answered by a shard");
-        self.stats.request_errors += u64::from(result.is_err());
+        self.desk.stats.request_errors += u64::from(result.is_err());
         self.answer_single(index, result);
     }
 
@@ -324,7 +325,7 @@ impl Engine {
         let single = &mut self.singles[index];
         let volume = &self.volumes[single.request.volume.0 as usize];
         let length_bytes = u64::from(single.request.length_bytes);
-        single.started = self.now;
+        single.started = self.desk.now;
         single.lock = target.lock;
         let generation = single.generation;
         let (mut copies, mut rest) = (0u8, target.slots.0);
@@ -336,7 +337,7 @@ impl Engine {
             single.members[copies as usize] = member;
             single.slots[copies as usize] = slot;
             self.in_flight[member.0 as usize] += 1;
-            self.outputs.push(Output::Io(Io {
+            self.desk.outputs.push(Output::Io(Io {
                 token: Token::of_single(index, generation, copies),
                 member,
                 kind,
@@ -349,11 +350,11 @@ impl Engine {
         single.outstanding = (1 << copies) - 1;
         let bytes = u64::from(copies) * length_bytes;
         if kind == StepKind::Read {
-            self.stats.member_reads += u64::from(copies);
-            self.stats.member_read_bytes += bytes;
+            self.desk.stats.member_reads += u64::from(copies);
+            self.desk.stats.member_read_bytes += bytes;
         } else {
-            self.stats.member_writes += u64::from(copies);
-            self.stats.member_write_bytes += bytes;
+            self.desk.stats.member_writes += u64::from(copies);
+            self.desk.stats.member_write_bytes += bytes;
         }
     }
 
@@ -399,7 +400,7 @@ impl Engine {
             self.volumes[single.request.volume.0 as usize].writes_running -= 1;
         }
         self.singles.give(index);
-        self.outputs.push(if let Some(shard) = from {
+        self.desk.outputs.push(if let Some(shard) = from {
             self.forwarded_requests -= 1;
             let ticket = tag as u32;
             Output::Send(shard, Message::ForwardDone { ticket, result })
@@ -480,7 +481,7 @@ impl Engine {
         single.plan = plan_index;
         single.lock = NONE;
         self.unplanned -= 1;
-        self.stats.plans_direct += 1;
+        self.desk.stats.plans_direct += 1;
     }
 
     /// Plans single requests that have been outstanding for too long, or are with failed members: plans are
@@ -491,7 +492,7 @@ impl Engine {
             if single.outstanding == 0 || single.plan != NONE {
                 continue;
             }
-            let is_late = self.now.since(single.started) >= self.options.member_deadline;
+            let is_late = self.desk.now.since(single.started) >= self.desk.options.member_deadline;
             let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
             let mut copies = (0..usize::from(single.copies)).filter(waits_for);
             if is_late || copies.any(|copy| self.failed.has(single.members[copy])) {

@@ -149,7 +149,7 @@ impl Engine {
             let Some(record) = record else { continue };
             let shape = self.volumes[at].shape;
             self.volumes[at].keep_bitmap(super::Bitmap::new(record, &shape));
-            if self.id != ShardId(0) {
+            if self.desk.id != ShardId(0) {
                 continue;
             }
             let buffer = self
@@ -157,7 +157,7 @@ impl Engine {
                 .take_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
             let mut keeper = Keeper::new(at, &shape, record, buffer);
-            keeper.next_round = self.now.after(self.options.clear_regions_every);
+            keeper.next_round = self.desk.now.after(self.desk.options.clear_regions_every);
             keeper.members.clone_from(&self.volumes[at].view.slots);
             self.keepers.push(keeper);
         }
@@ -172,7 +172,12 @@ impl Engine {
     /// The keeper of a volume that has a bitmap, on the shard that keeps it.
     fn own_keeper(&self, volume: usize) -> usize {
         let keeper = self.keeper_of(volume);
-        keeper.unwrap_or_else(|| panic!("shard {} keeps no bitmap of volume {volume}", self.id.0))
+        keeper.unwrap_or_else(|| {
+            panic!(
+                "shard {} keeps no bitmap of volume {volume}",
+                self.desk.id.0
+            )
+        })
     }
 
     /// A shard waits to write in some regions.
@@ -188,7 +193,7 @@ impl Engine {
             // As long as they have not been cleared, they need not be.
             take_out(&mut keeper.clearing, &range);
             let message = Message::RegionsMarked { volume, regions };
-            return self.outputs.push(Output::Send(shard, message));
+            return self.desk.outputs.push(Output::Send(shard, message));
         }
         set(&mut keeper.wanted, regions);
         self.write_bits(index);
@@ -227,10 +232,10 @@ impl Engine {
             let buffer = keeper.buffer.at(from as u32 * 8);
             running.plan.transfer(step, buffer);
         }
-        self.stats.bitmap_writes += 1;
+        self.desk.stats.bitmap_writes += 1;
         let words = (from as u32, to as u32);
         let volume = VolumeId(volume);
-        self.outputs.push(Output::Bitmap { volume, words });
+        self.desk.outputs.push(Output::Bitmap { volume, words });
         self.start(plan);
     }
 
@@ -291,21 +296,21 @@ impl Engine {
         for index in 0..self.keepers.len() {
             self.write_bits(index);
             let keeper = &mut self.keepers[index];
-            let is_due = self.now >= keeper.next_round && keeper.round == Round::None;
+            let is_due = self.desk.now >= keeper.next_round && keeper.round == Round::None;
             let at = keeper.volume;
             if !is_due || !self.is_whole(at) {
                 self.go_on_clearing(index);
                 continue;
             }
             let keeper = &mut self.keepers[index];
-            keeper.next_round = self.now.after(self.options.clear_regions_every);
+            keeper.next_round = self.desk.now.after(self.desk.options.clear_regions_every);
             // What is asked for now is not at rest, whoever was asked before.
             for at in 0..keeper.clearing.len() {
                 let asked_for = keeper.granting[at] | keeper.wanted[at];
                 keeper.clearing[at] = keeper.bits[at] & keeper.real[at] & !asked_for;
             }
             if !is_empty(&keeper.clearing) {
-                keeper.round = Round::Asking((1 << self.shards) - 1);
+                keeper.round = Round::Asking((1 << self.desk.shards) - 1);
                 let volume = VolumeId(at as u8);
                 self.tell_shards(&Message::CloseRegions { volume });
             }

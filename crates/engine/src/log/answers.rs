@@ -28,7 +28,7 @@ impl Engine {
         let mut lost = self.failed.has(member);
         if let Err(error) = result {
             // A unit is written with FUA, and what was to be durable and failed is not repeated ([`crate::policy`]).
-            self.stats.member_errors += 1;
+            self.desk.stats.member_errors += 1;
             self.fail_member(member, error.class, error.errno);
             lost = true;
         }
@@ -57,7 +57,7 @@ impl Engine {
         let mut late = MemberSet::default();
         for index in 0..self.logs.len() {
             let log = &mut self.logs[index];
-            let is_late = self.now.since(log.since) >= self.options.member_deadline;
+            let is_late = self.desk.now.since(log.since) >= self.desk.options.member_deadline;
             for copy in 0..COPIES {
                 let is_due = |member: &MemberId| is_late || self.failed.has(*member);
                 if let Some(member) = log.members[copy].filter(is_due)
@@ -67,7 +67,7 @@ impl Engine {
                     late.insert(member);
                     log.cancelled |= 1 << copy;
                     let token = log.name(index, copy);
-                    self.outputs.push(Output::Cancel(token));
+                    self.desk.outputs.push(Output::Cancel(token));
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Engine {
                     return;
                 }
                 self.in_flight[member.0 as usize] -= 1;
-                self.stats.abandoned += 1;
+                self.desk.stats.abandoned += 1;
                 self.unit_answered(index, copy, true);
             }
         }
