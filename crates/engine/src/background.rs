@@ -418,7 +418,7 @@ impl Engine {
         };
         let volume = &self.volumes[self.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
-        let view = volume.row_view(band, self.desk.id, self.desk.shards, self.failed);
+        let view = volume.row_view(band, self.desk.id, self.desk.shards, self.members.failed);
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
             .shape

@@ -109,7 +109,7 @@ impl Engine {
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
         }
-        for (member, (counted, there)) in self.in_flight.iter().zip(&out).enumerate() {
+        for (member, (counted, there)) in self.members.in_flight.iter().zip(&out).enumerate() {
             assert_eq!(
                 counted, there,
                 "commands with member {member}, as counted and as there are"

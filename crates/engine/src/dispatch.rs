@@ -244,7 +244,7 @@ impl Engine {
             key.band,
             self.desk.id,
             self.desk.shards,
-            self.failed,
+            self.members.failed,
         )
     }
 

@@ -212,7 +212,7 @@ impl Engine {
         if !volume.may_differ(place, length_bytes, &view) {
             return false;
         }
-        if !missed.within(self.durable_failed) {
+        if !missed.within(self.members.durable_failed) {
             return true;
         }
         if self.requests[part.request].failure.is_none() {

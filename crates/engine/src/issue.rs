@@ -153,7 +153,8 @@ impl Engine {
             Some(view) => view,
             None => {
                 let band = volume.band(place.row, place.in_chunk_bytes);
-                let view = volume.row_view(band, self.desk.id, self.desk.shards, self.failed);
+                let view =
+                    volume.row_view(band, self.desk.id, self.desk.shards, self.members.failed);
                 let in_sync = !volume.may_differ(place, cut.length, &view);
                 if !in_sync && volume.must_equal(place, &view) {
                     return None;
@@ -199,7 +200,7 @@ impl Engine {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
             let load = volume.view.slots[slot.0 as usize]
-                .map_or(u32::MAX, |member| self.in_flight[member.0 as usize]);
+                .map_or(u32::MAX, |member| self.members.in_flight[member.0 as usize]);
             let wait = if order < turn { order + count } else { order } - turn;
             if (load, wait) < best_key {
                 (best, best_key) = (slot, (load, wait));
@@ -354,7 +355,7 @@ impl Engine {
             self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return true;
         }
-        let (slots, shadows) = volume.to_flush(self.volatile, self.failed);
+        let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
         let unrecorded = volume.unrecorded;
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;

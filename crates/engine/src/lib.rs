@@ -93,6 +93,7 @@ mod leftover;
 pub mod levels;
 pub mod limits;
 pub mod log;
+mod members;
 pub mod options;
 pub mod output;
 mod parity_given_up;

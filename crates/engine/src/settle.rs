@@ -23,8 +23,8 @@ impl Engine {
             return;
         }
         let running = &self.running[index];
-        let recorded =
-            running.missed.within(self.durable_failed) || planted(Bug::AcknowledgedBeforeRecord);
+        let recorded = running.missed.within(self.members.durable_failed)
+            || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.can_do_without(index) && !self.hopeless(index) {
             self.held.push(index);
             return;
@@ -39,7 +39,11 @@ impl Engine {
         let mut at = 0;
         while at < self.held.len() {
             let index = self.held[at];
-            if self.running[index].missed.within(self.durable_failed) || self.hopeless(index) {
+            if self.running[index]
+                .missed
+                .within(self.members.durable_failed)
+                || self.hopeless(index)
+            {
                 self.held.swap_remove(at);
                 self.settle(index);
             } else {
@@ -125,7 +129,7 @@ impl Engine {
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return true;
         };
-        let is_recorded = running.missed.within(self.durable_failed);
+        let is_recorded = running.missed.within(self.members.durable_failed);
         if volume.view.failed || (volume.records_nothing && !is_recorded) {
             return false;
         }

@@ -21,6 +21,7 @@ use crate::limits::{
     VOLUMES_MAX,
 };
 use crate::log::SlotLog;
+use crate::members::Members;
 use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
@@ -46,16 +47,6 @@ use alloc::vec::Vec;
 pub struct Engine {
     pub(crate) volumes: Vec<Volume>,
     pub(crate) view: Arc<ContainerView>,
-    /// Members that this shard will not use any more, whether or not the controller knows.
-    pub(crate) failed: MemberSet,
-    /// These, and members with recorded bad blocks; see [`crate::bad_blocks`].
-    pub(crate) watched: MemberSet,
-    /// Members whose failure is on record and known to every shard.
-    pub(crate) durable_failed: MemberSet,
-    pub(crate) volatile: MemberSet,
-    /// When this shard learned that a member has failed.
-    pub(crate) failed_since: [Nanos; CONTAINER_MEMBERS_MAX],
-    pub(crate) in_flight: [u32; CONTAINER_MEMBERS_MAX],
     pub(crate) requests: Pool<RequestState>,
     /// Requests that run without a plan.
     pub(crate) singles: Pool<Single>,
@@ -107,6 +98,7 @@ pub struct Engine {
     pub(crate) claims: Arc<Claims>,
     pub(crate) sweeps: Sweeps,
     pub(crate) desk: Desk,
+    pub(crate) members: Members,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -156,12 +148,6 @@ impl Engine {
         let mut engine = Engine {
             volumes: volumes.collect(),
             view: view.clone(),
-            failed: MemberSet::default(),
-            watched: MemberSet::default(),
-            durable_failed: MemberSet::default(),
-            volatile: view.volatile,
-            failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
-            in_flight: [0; CONTAINER_MEMBERS_MAX],
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
             singles: Pool::new(PLANS_MAX, Single::idle),
             unplanned: 0,
@@ -203,6 +189,14 @@ impl Engine {
                 zeros: setup.zeros,
                 outputs: Vec::with_capacity(2 * PLANS_MAX),
                 stats: Stats::default(),
+            },
+            members: Members {
+                failed: MemberSet::default(),
+                watched: MemberSet::default(),
+                durable_failed: MemberSet::default(),
+                volatile: view.volatile,
+                failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
+                in_flight: [0; CONTAINER_MEMBERS_MAX],
             },
         };
         engine.adopt(view);

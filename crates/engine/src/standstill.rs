@@ -83,7 +83,7 @@ impl Engine {
         for log in &mut self.logs {
             shift(log.began());
         }
-        self.failed_since.iter_mut().for_each(shift);
+        self.members.failed_since.iter_mut().for_each(shift);
         if let Some(controller) = &mut self.controller {
             controller.began().into_iter().for_each(shift);
         }

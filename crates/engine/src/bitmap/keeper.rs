@@ -351,7 +351,8 @@ impl Engine {
             self.keepers[index].round = Round::None;
             return;
         }
-        let (slots, shadows) = self.volumes[at].to_flush(self.volatile, self.failed);
+        let (slots, shadows) =
+            self.volumes[at].to_flush(self.members.volatile, self.members.failed);
         if slots.0 | shadows.0 == 0 {
             return self.clear_bits(index);
         }
