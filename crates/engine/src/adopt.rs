@@ -58,7 +58,7 @@ impl Engine {
     /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
     pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
         // First of all: whoever claims another's band after this must see it.
-        self.claims.adopt(view.epoch);
+        self.order.claims.adopt(view.epoch);
         self.end_inspection(false);
         self.note_failed(view.failed);
         self.members.volatile = view.volatile;

@@ -202,18 +202,19 @@ impl Engine {
                 job.mark(band);
                 continue;
             }
-            if self.ranges.parts.available() <= PARTS_RESERVED || plans_available <= PLANS_RESERVED
+            if self.order.ranges.parts.available() <= PARTS_RESERVED
+                || plans_available <= PLANS_RESERVED
             {
                 break;
             }
-            let part = self.ranges.parts.take().expect("a part is available");
+            let part = self.order.ranges.parts.take().expect("a part is available");
             job.next += 1;
             job.in_flight += 1;
             job.charge(u64::from(high - low), self.desk.now);
             // A part outlives its job when the view changes: it carries the job's number.
             let job_id = Buffer(u64::from(job.view.id));
-            self.ranges.parts[part] = Part::background((low, high), job_id);
-            self.ranges.enqueue(
+            self.order.ranges.parts[part] = Part::background((low, high), job_id);
+            self.order.ranges.enqueue(
                 BandKey {
                     volume: at as u8,
                     band,
@@ -282,7 +283,7 @@ impl Engine {
     /// The job that a band's plan belongs to, if it is still the volume's.
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
         let running = &self.running[index];
-        let number = self.ranges.parts[running.work.parts()].buffer.0;
+        let number = self.order.ranges.parts[running.work.parts()].buffer.0;
         let job = self.volumes[running.volume as usize].job.as_ref()?;
         (u64::from(job.view.id) == number).then_some(job.view)
     }
@@ -311,7 +312,7 @@ impl Engine {
         let Work::Background { part, band, repair } = running.work else {
             unreachable!("{:?} is no job's", running.work);
         };
-        if is_inspection(&self.ranges.parts[part]) {
+        if is_inspection(&self.order.ranges.parts[part]) {
             return self.hold_still(index);
         }
         if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
@@ -459,7 +460,7 @@ impl Engine {
             }
         }
         self.release(index);
-        self.ranges.parts.give(part);
+        self.order.ranges.parts.give(part);
     }
 
     /// Tells the controller how far the jobs are, if that has changed.

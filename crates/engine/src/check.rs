@@ -28,7 +28,7 @@ impl Engine {
         let plans = self.running.in_use("plan");
         let singles = self.singles.in_use("single request");
         let requests = self.requests.in_use("request");
-        let parts = self.ranges.parts.in_use("part");
+        let parts = self.order.ranges.parts.in_use("part");
         self.check_reservations(&requests, &singles);
         self.check_commands(&plans, &singles);
         self.check_locks(&plans, &singles);
@@ -126,7 +126,7 @@ impl Engine {
         held.dedup();
         assert_eq!(held.len(), count, "two hold the same lock");
         assert_eq!(
-            self.ranges.locks_held(),
+            self.order.ranges.locks_held(),
             count,
             "locks that are held, and those who hold one"
         );
@@ -159,7 +159,7 @@ impl Engine {
             }
         }
         for &part in parts {
-            let request = self.ranges.parts[part].request;
+            let request = self.order.ranges.parts[part].request;
             if request != NONE {
                 pieces.add("request", request);
             }
@@ -222,8 +222,8 @@ impl Engine {
 
     /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
     fn check_bands(&self, plans: &[u32], parts: &[u32]) {
-        let held = |key| self.held_bands.iter().any(|held| held.key() == key);
-        let waiting = self.ranges.check(held);
+        let held = |key| self.order.held_bands.iter().any(|held| held.key() == key);
+        let waiting = self.order.ranges.check(held);
         let mut planned = 0;
         for &index in plans {
             let mut at = self.running[index].work.parts();
@@ -233,7 +233,7 @@ impl Engine {
                     planned <= parts.len(),
                     "the parts of plan {index} have no end"
                 );
-                at = self.ranges.parts[at].next;
+                at = self.order.ranges.parts[at].next;
             }
         }
         assert_eq!(
@@ -241,8 +241,8 @@ impl Engine {
             parts.len(),
             "parts that wait or are planned, and all"
         );
-        for (at, held) in self.held_bands.iter().enumerate() {
-            let mut before = self.held_bands[..at].iter();
+        for (at, held) in self.order.held_bands.iter().enumerate() {
+            let mut before = self.order.held_bands[..at].iter();
             assert!(
                 before.all(|other| other.key() != held.key()),
                 "{held:?} is held back twice"
@@ -279,7 +279,7 @@ impl Engine {
             if let Some(job) = &volume.job {
                 let name = u64::from(job.view.id);
                 let is_its = |part: &&u32| {
-                    let part = &self.ranges.parts[**part];
+                    let part = &self.order.ranges.parts[**part];
                     part.kind == PartKind::Background && part.buffer.0 == name
                 };
                 job.check(parts.iter().filter(is_its).count());

@@ -56,7 +56,7 @@ impl Engine {
     #[inline]
     pub(crate) fn dispatch_ready(&mut self) {
         while self.plans_available() > PLANS_FOR_DISPATCH {
-            let Some(entry) = self.ranges.next_ready() else {
+            let Some(entry) = self.order.ranges.next_ready() else {
                 return;
             };
             self.dispatch(entry);
@@ -68,28 +68,28 @@ impl Engine {
     fn dispatch(&mut self, entry: u32) {
         while let Some(chosen) = self.choose(entry) {
             if self.plans_available() <= PLANS_FOR_DISPATCH {
-                let key = self.ranges.key(entry);
-                self.ranges.requeue(key, chosen.first);
+                let key = self.order.ranges.key(entry);
+                self.order.ranges.requeue(key, chosen.first);
                 break;
             }
             if self.worth_holding(entry, chosen.first) {
                 break;
             }
-            let key = self.ranges.key(entry);
-            if !self.ranges.claim(key) {
+            let key = self.order.ranges.key(entry);
+            if !self.order.ranges.claim(key) {
                 self.desk.stats.conflicts += 1;
-                self.ranges.requeue_quietly(key, chosen.first);
-                self.ranges.wait_for_claim(key);
+                self.order.ranges.requeue_quietly(key, chosen.first);
+                self.order.ranges.wait_for_claim(key);
                 break;
             }
             self.plan_chosen(entry, chosen);
         }
-        self.ranges.looked_at(entry);
+        self.order.ranges.looked_at(entry);
     }
 
     /// Takes the first part that may run, and those that it can be merged with, out of the queue.
     fn choose(&mut self, entry: u32) -> Option<Chosen> {
-        let parity_level = self.volumes[self.ranges.key(entry).volume as usize]
+        let parity_level = self.volumes[self.order.ranges.key(entry).volume as usize]
             .shape
             .level
             == Level::Raid5;
@@ -98,9 +98,9 @@ impl Engine {
             count: 0,
         };
         let mut chosen: Option<Chosen> = None;
-        let (mut before, mut at) = (NONE, self.ranges.first_waiting(entry));
+        let (mut before, mut at) = (NONE, self.order.ranges.first_waiting(entry));
         while at != NONE {
-            let part = self.ranges.parts[at];
+            let part = self.order.ranges.parts[at];
             let lock_index = if parity_level || part.kind == PartKind::Background {
                 ALL_CHUNKS
             } else {
@@ -115,12 +115,13 @@ impl Engine {
                 || !skipped.overlaps(lock_index, part.low, part.high)
                     && match &chosen {
                         None => !self
+                            .order
                             .ranges
                             .is_locked(entry, lock_index, part.low, part.high),
                         Some(chosen) => self.joins(entry, chosen, &part, &skipped),
                     };
             if free {
-                self.ranges.unlink(entry, before, at);
+                self.order.ranges.unlink(entry, before, at);
                 chosen = Some(self.join(chosen, at, lock_index));
                 let done = chosen
                     .as_ref()
@@ -138,9 +139,9 @@ impl Engine {
                 before = at;
             }
             at = if before == NONE {
-                self.ranges.first_waiting(entry)
+                self.order.ranges.first_waiting(entry)
             } else {
-                self.ranges.parts[before].next
+                self.order.ranges.parts[before].next
             };
         }
         chosen
@@ -149,7 +150,7 @@ impl Engine {
     /// Whether a later write of the same row can be part of the plan: it touches the range already
     /// chosen, so that the two share parity or lie side by side, and nothing in the way is locked.
     fn joins(&self, entry: u32, chosen: &Chosen, part: &Part, skipped: &Skipped) -> bool {
-        let first = &self.ranges.parts[chosen.first];
+        let first = &self.order.ranges.parts[chosen.first];
         if !matches!(
             (first.kind, part.kind),
             (PartKind::Write { .. }, PartKind::Write { .. })
@@ -163,7 +164,7 @@ impl Engine {
         let (low, high) = (chosen.low.min(part.low), chosen.high.max(part.high));
         let mut other = chosen.first;
         while other != NONE {
-            let held = &self.ranges.parts[other];
+            let held = &self.order.ranges.parts[other];
             if held.data_index == part.data_index && held.low < part.high && part.low < held.high {
                 // Two writes to the same place: the later one must win, so it has to wait.
                 return false;
@@ -171,11 +172,11 @@ impl Engine {
             other = held.next;
         }
         !skipped.overlaps(ALL_CHUNKS, low, high)
-            && !self.ranges.is_locked(entry, ALL_CHUNKS, low, high)
+            && !self.order.ranges.is_locked(entry, ALL_CHUNKS, low, high)
     }
 
     fn join(&mut self, chosen: Option<Chosen>, at: u32, data_index: u8) -> Chosen {
-        let part = self.ranges.parts[at];
+        let part = self.order.ranges.parts[at];
         match chosen {
             None => Chosen {
                 low: part.low,
@@ -187,7 +188,7 @@ impl Engine {
             },
             Some(chosen) => {
                 self.desk.stats.merges += 1;
-                self.ranges.parts[chosen.last].next = at;
+                self.order.ranges.parts[chosen.last].next = at;
                 Chosen {
                     low: chosen.low.min(part.low),
                     high: chosen.high.max(part.high),
@@ -200,9 +201,10 @@ impl Engine {
     }
 
     fn plan_chosen(&mut self, entry: u32, chosen: Chosen) {
-        let key = self.ranges.key(entry);
-        let part = self.ranges.parts[chosen.first];
+        let key = self.order.ranges.key(entry);
+        let part = self.order.ranges.parts[chosen.first];
         let lock = self
+            .order
             .ranges
             .lock(entry, chosen.data_index, chosen.low, chosen.high);
         let index = self.running.take().expect("a plan is available");
@@ -267,7 +269,7 @@ impl Engine {
         let mut pieces = [Piece::EMPTY; PIECES_MAX];
         let (mut count, mut at, mut fua_any) = (0, parts, false);
         while at != NONE {
-            let part = &self.ranges.parts[at];
+            let part = &self.order.ranges.parts[at];
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             let (data_index, buffer) = match (part.kind, piecewise) {
@@ -408,8 +410,8 @@ impl Engine {
     pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
         let mut at = parts;
         while at != NONE {
-            let part = self.ranges.parts[at];
-            self.ranges.parts.give(at);
+            let part = self.order.ranges.parts[at];
+            self.order.ranges.parts.give(at);
             at = part.next;
             assert!(part.request != NONE, "background work answers nobody");
             let result = if lost {

@@ -35,7 +35,7 @@ impl Engine {
         if !is_client_work || running.lock == NONE {
             return false;
         }
-        let key = self.ranges.key_of_lock(running.lock);
+        let key = self.order.ranges.key_of_lock(running.lock);
         !self.view_of(key).writable.has(slot)
     }
 }

@@ -15,11 +15,11 @@ impl Engine {
         let Some(volume) = self.volumes.get(usize::from(number)) else {
             return;
         };
-        if self.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
+        if self.order.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
             let place = volume.shape.locate(request.offset_bytes);
             let band = volume.band(place.row, place.in_chunk_bytes);
             let volume = number;
-            self.ranges.expect(BandKey { volume, band });
+            self.order.ranges.expect(BandKey { volume, band });
         }
     }
 }

@@ -92,7 +92,7 @@ impl Engine {
     /// Hears of members that other shards have seen fail.
     #[inline]
     pub(crate) fn hear_of_failures(&mut self) {
-        let failed = self.claims.failed();
+        let failed = self.order.claims.failed();
         if !failed.within(self.members.failed) && !planted(Bug::FailureKeptToOneself) {
             self.heard_of(failed);
         }
@@ -107,7 +107,7 @@ impl Engine {
     /// Members that must not be used any more from now on, by any shard.
     pub(crate) fn note_failed(&mut self, members: MemberSet) {
         if !members.within(self.members.failed) {
-            self.claims.fail(members);
+            self.order.claims.fail(members);
         }
         for member in members
             .iter()

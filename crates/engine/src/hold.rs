@@ -161,7 +161,7 @@ impl Engine {
 
     /// Whether chosen parts had better wait for the rest of their row; if so they are back in the queue.
     pub(crate) fn worth_holding(&mut self, entry: u32, parts: u32) -> bool {
-        let key = self.ranges.key(entry);
+        let key = self.order.ranges.key(entry);
         let volume = &self.volumes[key.volume as usize];
         if volume.shape.level != Level::Raid5 {
             return false;
@@ -174,7 +174,7 @@ impl Engine {
         let mut missing = u64::from(high - low) * u64::from(volume.shape.data_members());
         let mut part = parts;
         while part != NONE {
-            let piece = &self.ranges.parts[part];
+            let piece = &self.order.ranges.parts[part];
             if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
                 return false;
             }
@@ -200,14 +200,19 @@ impl Engine {
             is_last_moment,
         };
         // If it is held already, more of the row came, and there is more to wait for.
-        if let Some(at) = self.held_bands.iter().position(|held| held.key == key) {
-            self.held_bands[at] = held;
-        } else if !is_last_moment && self.held_bands.len() < HELD_MAX {
-            self.held_bands.push(held);
+        if let Some(at) = self
+            .order
+            .held_bands
+            .iter()
+            .position(|held| held.key == key)
+        {
+            self.order.held_bands[at] = held;
+        } else if !is_last_moment && self.order.held_bands.len() < HELD_MAX {
+            self.order.held_bands.push(held);
         } else {
             return false;
         }
-        self.ranges.requeue_quietly(key, parts);
+        self.order.ranges.requeue_quietly(key, parts);
         true
     }
 
@@ -215,8 +220,8 @@ impl Engine {
     #[inline]
     pub(crate) fn release_held_bands(&mut self) {
         let mut at = 0;
-        while at < self.held_bands.len() {
-            let held = &mut self.held_bands[at];
+        while at < self.order.held_bands.len() {
+            let held = &mut self.order.held_bands[at];
             let volume = &mut self.volumes[held.key.volume as usize];
             let row = volume.band_range(held.key.band).0;
             let row_bytes = volume.shape.row_bytes();
@@ -230,8 +235,8 @@ impl Engine {
             if came || self.desk.now >= held.until {
                 stream.learn(came);
                 let key = held.key;
-                self.held_bands.swap_remove(at);
-                self.ranges.wake(key);
+                self.order.held_bands.swap_remove(at);
+                self.order.ranges.wake(key);
             } else {
                 at += 1;
             }

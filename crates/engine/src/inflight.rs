@@ -443,7 +443,7 @@ impl Engine {
         }
         let lock = core::mem::replace(&mut running.lock, NONE);
         if lock != NONE {
-            self.ranges.unlock(lock);
+            self.order.ranges.unlock(lock);
         }
         self.running.give(index);
     }

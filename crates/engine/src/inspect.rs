@@ -61,24 +61,24 @@ impl Engine {
         let (row, low, high) = volume.band_range(band);
         let mine =
             volume.shape.owner(row, self.desk.shards) == self.desk.id && !volume.view.stopping;
-        let room = self.ranges.parts.available() > PARTS_RESERVED
+        let room = self.order.ranges.parts.available() > PARTS_RESERVED
             && self.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {
             return self.emit(refused);
         }
-        let part = self.ranges.parts.take().expect("a part is available");
+        let part = self.order.ranges.parts.take().expect("a part is available");
         self.inspection = Some(Inspection {
             ticket,
             held_by: None,
             abandoned: false,
             until: self.desk.now.after(INSPECTION_MAX),
         });
-        self.ranges.parts[part] = Part::background((low, high), INSPECTS);
+        self.order.ranges.parts[part] = Part::background((low, high), INSPECTS);
         let key = BandKey {
             volume: at as u8,
             band,
         };
-        self.ranges.enqueue(key, part);
+        self.order.ranges.enqueue(key, part);
     }
 
     /// The lock is held: nothing writes there until it is given back.
@@ -141,6 +141,6 @@ impl Engine {
             unreachable!("{:?} looks at nothing", self.running[index].work);
         };
         self.release(index);
-        self.ranges.parts.give(part);
+        self.order.ranges.parts.give(part);
     }
 }

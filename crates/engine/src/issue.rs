@@ -314,7 +314,7 @@ impl Engine {
         let at = self.requests[index].request.volume.0 as usize;
         let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
         let windows = (shape.chunk_bytes / window) as usize;
-        if self.ranges.parts.available() <= PARTS_RESERVED + windows {
+        if self.order.ranges.parts.available() <= PARTS_RESERVED + windows {
             return None;
         }
         for low in (0..shape.chunk_bytes).step_by(window as usize) {
@@ -405,13 +405,13 @@ impl Engine {
         } else {
             PARTS_RESERVED
         };
-        if self.ranges.parts.available() <= reserve {
+        if self.order.ranges.parts.available() <= reserve {
             return false;
         }
-        let part = self.ranges.parts.take().expect("a part is available");
+        let part = self.order.ranges.parts.take().expect("a part is available");
         let volume = self.requests[index].request.volume.0;
         let low = cut.place.in_chunk_bytes;
-        self.ranges.parts[part] = Part {
+        self.order.ranges.parts[part] = Part {
             kind,
             request: index,
             data_index: cut.place.data_index,
@@ -424,7 +424,7 @@ impl Engine {
         };
         let band = self.volumes[volume as usize].band(cut.place.row, low);
         self.requests[index].outstanding += 1;
-        self.ranges.enqueue(BandKey { volume, band }, part);
+        self.order.ranges.enqueue(BandKey { volume, band }, part);
         true
     }
 

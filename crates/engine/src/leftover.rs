@@ -250,7 +250,7 @@ impl Engine {
         let (mut pins, mut part) = (1, self.running[index].work.parts());
         while part != NONE {
             pins += 1;
-            part = self.ranges.parts[part].next;
+            part = self.order.ranges.parts[part].next;
         }
         let room = Room {
             leftovers: 2,
@@ -352,7 +352,7 @@ impl Engine {
         }
         let (mut pins, mut at) = (NONE, work.parts());
         while at != NONE {
-            let part = self.ranges.parts[at];
+            let part = self.order.ranges.parts[at];
             let has_payload = matches!(
                 part.kind,
                 PartKind::Write { .. } | PartKind::Reconstruct { .. }
@@ -420,7 +420,7 @@ impl Engine {
                 self.piece_done(request, Err(Failure::BufferHeld));
             }
             Work::Reconstruct { part } => {
-                let request = self.ranges.parts[part].request;
+                let request = self.order.ranges.parts[part].request;
                 self.requests[request]
                     .failure
                     .get_or_insert(Failure::BufferHeld);

@@ -78,7 +78,7 @@ impl Engine {
             forwards_waiting: self.waiting_forward.len(),
             plans: self.running.used(),
             singles: self.singles.used(),
-            parts: self.ranges.parts.used(),
+            parts: self.order.ranges.parts.used(),
             stalled: self.stalled.len(),
             blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
             writes: self
@@ -105,7 +105,7 @@ impl Engine {
             self.held.capacity(),
             self.recovering.capacity(),
             self.owing_logs.capacity(),
-            self.held_bands.capacity(),
+            self.order.held_bands.capacity(),
             self.desk.outputs.capacity(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());

@@ -95,6 +95,7 @@ pub mod limits;
 pub mod log;
 mod members;
 pub mod options;
+mod order;
 pub mod output;
 mod parity_given_up;
 mod piecewise;

@@ -131,7 +131,7 @@ impl Engine {
         let in_service = SlotSet(view.readable.0 & view.writable.0);
         let mut at = parts;
         while at != NONE {
-            let part = &self.ranges.parts[at];
+            let part = &self.order.ranges.parts[at];
             let (low, high) = piece.overlap(part);
             let data_index = match part.kind {
                 PartKind::Zero { .. } => piece.chunk,

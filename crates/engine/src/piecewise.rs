@@ -166,13 +166,13 @@ impl Engine {
             return false;
         };
         let logged = !self.volumes[running.volume as usize].logs.is_empty();
-        if !logged || self.ranges.parts[parts].next == NONE {
+        if !logged || self.order.ranges.parts[parts].next == NONE {
             return false;
         }
         let mut at = parts;
         while at != NONE {
-            self.ranges.parts[at].alone = true;
-            at = self.ranges.parts[at].next;
+            self.order.ranges.parts[at].alone = true;
+            at = self.order.ranges.parts[at].next;
         }
         self.plan_again(index);
         true
@@ -187,7 +187,7 @@ impl Engine {
         let Work::Write { parts } = running.work else {
             return false;
         };
-        let PartKind::Zero { discard, .. } = self.ranges.parts[parts].kind else {
+        let PartKind::Zero { discard, .. } = self.order.ranges.parts[parts].kind else {
             return false;
         };
         if volume.logs.is_empty() || volume.is_lost() {
@@ -215,8 +215,8 @@ impl Engine {
         // What stays behind goes by the chain of parts, which is about to become longer.
         self.renew(index);
         // Requeue before unlocking, so that nobody who came later gets the range first.
-        let key = self.ranges.key_of_lock(lock);
-        self.ranges.requeue(key, parts);
+        let key = self.order.ranges.key_of_lock(lock);
+        self.order.ranges.requeue(key, parts);
         self.release(index);
     }
 
@@ -224,7 +224,7 @@ impl Engine {
     fn range_of(&self, parts: u32) -> (u32, u32) {
         let (mut low, mut high, mut at) = (u32::MAX, 0, parts);
         while at != NONE {
-            let part = &self.ranges.parts[at];
+            let part = &self.order.ranges.parts[at];
             (low, high) = (low.min(part.low), high.max(part.high));
             at = part.next;
         }
@@ -267,7 +267,7 @@ impl Engine {
             self.renew(index);
             let running = &self.running[index];
             let piecewise = running.piecewise.expect(IN_PIECES);
-            let key = self.ranges.key_of_lock(running.lock);
+            let key = self.order.ranges.key_of_lock(running.lock);
             if self.plan_range(index, key, &piecewise).is_ok() {
                 self.start(index);
                 return true;
@@ -288,7 +288,7 @@ impl Engine {
     fn pass_piece(&mut self, index: u32) -> bool {
         let running = &self.running[index];
         let piecewise = running.piecewise.expect(IN_PIECES);
-        let key = self.ranges.key_of_lock(running.lock);
+        let key = self.order.ranges.key_of_lock(running.lock);
         let goes_on = self.piece_failed(index, key, &piecewise);
         let piecewise = self.running[index].piecewise.as_mut();
         if goes_on && piecewise.is_some_and(Piecewise::step) {
@@ -307,7 +307,7 @@ impl Engine {
         match self.running[index].work {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
-                let whole = self.ranges.parts[part];
+                let whole = self.order.ranges.parts[part];
                 let piece = Part {
                     low: piecewise.low,
                     high: piecewise.high(),
@@ -335,7 +335,7 @@ impl Engine {
         };
         let is_write = matches!(self.running[index].work, Work::Write { .. });
         while at != NONE {
-            let mut part = self.ranges.parts[at];
+            let mut part = self.order.ranges.parts[at];
             if let PartKind::Zero { .. } = part.kind {
                 part.data_index = piecewise.chunk;
             }

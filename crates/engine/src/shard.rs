@@ -5,13 +5,12 @@
 //! inputs arrive, so that requests which arrive together are planned together.
 
 use crate::bitmap::keeper::Keeper;
-use crate::claims::Claims;
 use crate::control::Controller;
 use crate::control::message::{Forward, Message};
 use crate::control::record::{ContainerView, Record};
 use crate::desk::Desk;
 use crate::event::Event;
-use crate::hold::{HELD_MAX, HeldBand};
+use crate::hold::HELD_MAX;
 use crate::inflight::Running;
 use crate::inspect::Inspection;
 use crate::layout::Geometry;
@@ -22,6 +21,7 @@ use crate::limits::{
 };
 use crate::log::SlotLog;
 use crate::members::Members;
+use crate::order::Order;
 use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
@@ -53,7 +53,6 @@ pub struct Engine {
     /// Those of them that may yet need one.
     pub(crate) unplanned: usize,
     pub(crate) running: Pool<Running>,
-    pub(crate) ranges: Ranges,
     pub(crate) scratch: Scratch,
     /// Requests that a pool was too small for; served in order.
     pub(crate) stalled: VecDeque<u32>,
@@ -83,8 +82,6 @@ pub struct Engine {
     pub(crate) waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
     pub(crate) recovering: VecDeque<u32>,
-    /// Bands whose writes wait for the rest of their row.
-    pub(crate) held_bands: Vec<HeldBand>,
     /// A stripe that somebody looks at.
     pub(crate) inspection: Option<Inspection>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
@@ -95,10 +92,10 @@ pub struct Engine {
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
     pub(crate) controller: Option<Controller>,
-    pub(crate) claims: Arc<Claims>,
     pub(crate) sweeps: Sweeps,
     pub(crate) desk: Desk,
     pub(crate) members: Members,
+    pub(crate) order: Order,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -154,7 +151,6 @@ impl Engine {
             running: Pool::new(PLANS_MAX, || {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),
-            ranges: Ranges::new(Claimer::new(&setup)),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
             backlog: VecDeque::with_capacity(REQUESTS_MAX),
@@ -172,14 +168,12 @@ impl Engine {
             keepers: Vec::new(),
             waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
             recovering: VecDeque::with_capacity(PLANS_MAX),
-            held_bands: Vec::with_capacity(HELD_MAX),
             inspection: None,
             held: Vec::with_capacity(PLANS_MAX),
             leftovers: Leftovers::new(),
             abandon_due: false,
             unconfirmed: None,
             controller: None,
-            claims: setup.claims,
             sweeps: Sweeps::new(now),
             desk: Desk {
                 id: setup.shard,
@@ -197,6 +191,11 @@ impl Engine {
                 volatile: view.volatile,
                 failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
                 in_flight: [0; CONTAINER_MEMBERS_MAX],
+            },
+            order: Order {
+                ranges: Ranges::new(Claimer::new(&setup)),
+                claims: setup.claims,
+                held_bands: Vec::with_capacity(HELD_MAX),
             },
         };
         engine.adopt(view);
@@ -269,9 +268,10 @@ impl Engine {
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.sweeps.next());
-        let hold = self.held_bands.iter().map(|held| held.until).min();
+        let hold = self.order.held_bands.iter().map(|held| held.until).min();
         // Nobody tells when another shard gives up a claim.
         let claim = self
+            .order
             .ranges
             .waits_for_claims()
             .then(|| self.desk.now.after(CLAIM_RETRY));
@@ -285,7 +285,7 @@ impl Engine {
     /// Moves on whatever waits for something that may have become available.
     fn pump(&mut self) -> bool {
         self.abandon_overdue();
-        self.ranges.retry_claims();
+        self.order.ranges.retry_claims();
         self.retry_scratch();
         self.resume_stalled();
         self.resume_forwarding();
@@ -294,7 +294,7 @@ impl Engine {
         self.dispatch_ready();
         self.run_logs();
         self.run_background();
-        self.ranges.stop_waiting();
+        self.order.ranges.stop_waiting();
         self.confirm_epoch();
         self.run_controller();
         !self.desk.outputs.is_empty()

@@ -234,7 +234,8 @@ impl Engine {
             };
             let high = low + length;
             if self.desk.shards == 1 {
-                self.ranges
+                self.order
+                    .ranges
                     .lock_if_quiet(key, place.data_index, low, high)?
             } else {
                 match self.lock_claimed(key, place, high) {
@@ -265,10 +266,16 @@ impl Engine {
         high: u32,
     ) -> Result<u32, Option<ShardId>> {
         let low = place.in_chunk_bytes;
-        let lock = self.ranges.lock_if_quiet(key, place.data_index, low, high);
+        let lock = self
+            .order
+            .ranges
+            .lock_if_quiet(key, place.data_index, low, high);
         // Whose row it is changes from request to request and no processor foresees it: asked last.
         if let Some(lock) = lock
-            && self.claims.anywhere(self.view.epoch, self.desk.shards)
+            && self
+                .order
+                .claims
+                .anywhere(self.view.epoch, self.desk.shards)
         {
             return Ok(lock);
         }
@@ -278,7 +285,7 @@ impl Engine {
             return lock.ok_or(None);
         }
         if let Some(lock) = lock {
-            self.ranges.unlock_quiet(lock);
+            self.order.ranges.unlock_quiet(lock);
         }
         Err(Some(owner))
     }
@@ -388,7 +395,7 @@ impl Engine {
         self.unplanned -= 1;
         let lock = self.singles[index].lock;
         if lock != NONE {
-            self.ranges.unlock_quiet(lock);
+            self.order.ranges.unlock_quiet(lock);
         }
         self.answer_single(index, Ok(()));
     }
@@ -447,7 +454,7 @@ impl Engine {
         let lock = if lock == NONE {
             NONE
         } else {
-            self.ranges.lock_in_band(lock)
+            self.order.ranges.lock_in_band(lock)
         };
         let plan_index = self
             .running
