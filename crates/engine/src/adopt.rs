@@ -116,7 +116,7 @@ impl Engine {
 
     /// Answers a request that has not begun and never will.
     pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
-        let state = &self.requests[index];
+        let state = &self.admission.requests[index];
         assert!(
             state.outstanding == 0,
             "request {index} is refused, and has begun"
@@ -137,7 +137,7 @@ impl Engine {
             let running = &self.running[*index];
             match running.work {
                 Work::Direct { request } if running.outstanding > 0 => {
-                    let asked = &self.requests[request].request;
+                    let asked = &self.admission.requests[request].request;
                     asked.volume == volume && asked.operation == Operation::Write
                 }
                 _ => false,
@@ -155,7 +155,7 @@ impl Engine {
         };
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view.stopping
-                || self.running.used() + self.requests.used() + self.singles.used() == 0;
+                || self.running.used() + self.admission.requests.used() + self.singles.used() == 0;
             let fenced = volume.view.writes_allowed || volume.writes_running == 0;
             stopped && fenced && !self.writes_unlocked(at)
         });

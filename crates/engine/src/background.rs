@@ -172,7 +172,7 @@ impl Engine {
     }
 
     fn run_job(&mut self, at: usize) {
-        let depth = if self.requests.used() + self.singles.used() > 0 {
+        let depth = if self.admission.requests.used() + self.singles.used() > 0 {
             DEPTH_BUSY
         } else {
             DEPTH_IDLE

@@ -146,7 +146,7 @@ impl Engine {
     /// Whether a write may not begin now; then it has been parked, or refused for good.
     #[cold]
     pub(crate) fn must_wait(&mut self, index: u32) -> bool {
-        let request = self.requests[index].request;
+        let request = self.admission.requests[index].request;
         let at = request.volume.0 as usize;
         if self.volumes[at].refuses_writes {
             self.refuse(index, Failure::ReadOnly);
@@ -255,8 +255,8 @@ impl Engine {
                 add(single.request());
             }
         }
-        for index in 0..self.requests.capacity() as u32 {
-            let state = &self.requests[index];
+        for index in 0..self.admission.requests.capacity() as u32 {
+            let state = &self.admission.requests[index];
             let is_write = !matches!(state.request.operation, Operation::Read | Operation::Flush);
             if is_write && state.request.volume == volume && state.is_writing() {
                 add(&state.request);

@@ -27,7 +27,7 @@ impl Engine {
     pub fn check(&self) {
         let plans = self.running.in_use("plan");
         let singles = self.singles.in_use("single request");
-        let requests = self.requests.in_use("request");
+        let requests = self.admission.requests.in_use("request");
         let parts = self.order.ranges.parts.in_use("part");
         self.check_reservations(&requests, &singles);
         self.check_commands(&plans, &singles);
@@ -43,13 +43,16 @@ impl Engine {
     }
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
-        let forwarded = |index: &&u32| self.requests[**index].origin.is_some();
+        let forwarded = |index: &&u32| self.admission.requests[**index].origin.is_some();
         let own = |index: &&u32| self.singles[**index].plan == NONE;
         let from = |index: &&u32| self.singles[**index].from.is_some();
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
         let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
         let all = requests.len() + singles.len();
-        let counted = (self.local_requests, self.forwarded_requests);
+        let counted = (
+            self.admission.local_requests,
+            self.admission.forwarded_requests,
+        );
         assert_eq!(
             counted,
             (all - there, there),
@@ -166,7 +169,7 @@ impl Engine {
         }
         let mut elsewhere = 0;
         for &index in requests {
-            let state = &self.requests[index];
+            let state = &self.admission.requests[index];
             let here = pieces.take(index);
             assert!(
                 here <= state.outstanding,
@@ -181,7 +184,7 @@ impl Engine {
         }
         pieces.check_rest("request");
         assert_eq!(
-            self.forwards, elsewhere,
+            self.admission.forwards, elsewhere,
             "pieces with other shards, as counted and as requests wait for"
         );
     }
@@ -189,12 +192,16 @@ impl Engine {
     fn check_waiting_requests(&self, requests: &[u32]) {
         let mut waits = Counts::of(requests);
         let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
-        let lists = self.stalled.iter().chain(&self.waiting_forward);
+        let lists = self
+            .admission
+            .stalled
+            .iter()
+            .chain(&self.admission.waiting_forward);
         let lists = lists.chain(blocked);
         lists.for_each(|&index| waits.add("request", index));
         for &index in requests {
             let here = waits.take(index);
-            let expected = u32::from(!self.requests[index].issued);
+            let expected = u32::from(!self.admission.requests[index].issued);
             assert_eq!(here, expected, "lists in which request {index} waits");
         }
         waits.check_rest("request");
@@ -268,7 +275,9 @@ impl Engine {
                 let is_write = asked.operation == Operation::Write;
                 single.plan == NONE && is_write && asked.volume.0 == number
             });
-            let planned = requests.iter().map(|&index| &self.requests[index]);
+            let planned = requests
+                .iter()
+                .map(|&index| &self.admission.requests[index]);
             let planned =
                 planned.filter(|state| state.is_writing() && state.request.volume.0 == number);
             assert_eq!(

@@ -38,8 +38,8 @@ impl Engine {
     #[inline]
     pub(crate) fn issue(&mut self, index: u32) -> Issued {
         // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
-        self.requests[index].outstanding += 1;
-        let request = self.requests[index].request;
+        self.admission.requests[index].outstanding += 1;
+        let request = self.admission.requests[index].request;
         let volume = &self.volumes[request.volume.0 as usize];
         let issued = match request.operation {
             Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
@@ -52,7 +52,7 @@ impl Engine {
             Operation::Trim | Operation::WriteZeroes { .. } => self.issue_parts(index),
             Operation::Flush => Issued::from_all(self.issue_flush(index)),
         };
-        let state = &mut self.requests[index];
+        let state = &mut self.admission.requests[index];
         if issued == Issued::All {
             state.issued = true;
             self.piece_done(index, Ok(()));
@@ -65,7 +65,7 @@ impl Engine {
     /// Reads, and writes without redundancy: plans that need no lock.
     #[inline]
     fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
-        let at = self.requests[index].request.volume.0 as usize;
+        let at = self.admission.requests[index].request.volume.0 as usize;
         loop {
             if self.plans_available() <= PLANS_RESERVED {
                 return false;
@@ -94,13 +94,13 @@ impl Engine {
                     break;
                 }
                 bytes += u64::from(cut.length);
-                self.requests[index].cursor += u64::from(cut.length);
+                self.admission.requests[index].cursor += u64::from(cut.length);
             }
             if self.running[plan_index].plan.steps().is_empty() {
                 self.running.give(plan_index);
             } else {
                 self.desk.stats.plans_direct += 1;
-                self.requests[index].outstanding += 1;
+                self.admission.requests[index].outstanding += 1;
                 self.start(plan_index);
             }
             if all {
@@ -121,8 +121,8 @@ impl Engine {
     /// Adds one piece to a direct plan, or sends it where it can be reconstructed.
     #[inline]
     fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
-        let at = self.requests[index].request.volume.0 as usize;
-        let origin = &self.requests[index].origin;
+        let at = self.admission.requests[index].request.volume.0 as usize;
+        let origin = &self.admission.requests[index].origin;
         let (tried, repairs) = origin.map_or((None, false), |from| (from.tried, from.repairs));
         let volume = &self.volumes[at];
         let slot = match kind {
@@ -213,10 +213,10 @@ impl Engine {
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
     #[inline]
     fn issue_parts(&mut self, index: u32) -> Issued {
-        let request = self.requests[index].request;
+        let request = self.admission.requests[index].request;
         let at = request.volume.0 as usize;
         if self.volumes[at].records_nothing {
-            self.requests[index].failure = Some(self.why_not(at, request.offset_bytes));
+            self.admission.requests[index].failure = Some(self.why_not(at, request.offset_bytes));
             return Issued::All;
         }
         let discards = self.volumes[at].view.discards;
@@ -225,7 +225,7 @@ impl Engine {
         } = request.operation
             && (self.volumes[at].shape.level == Level::Raid5 || !discards)
         {
-            self.requests[index].failure = Some(Failure::NotSupported);
+            self.admission.requests[index].failure = Some(Failure::NotSupported);
             return Issued::All;
         }
         if request.operation == Operation::Trim && !discards {
@@ -233,7 +233,7 @@ impl Engine {
             return Issued::All;
         }
         let window = self.volumes[at].window_bytes;
-        if request.operation == Operation::Write && self.requests[index].cursor == 0 {
+        if request.operation == Operation::Write && self.admission.requests[index].cursor == 0 {
             self.note_write(at, request.offset_bytes, request.length_bytes);
         }
         while let Some(cut) = self.cut(index, window) {
@@ -241,7 +241,7 @@ impl Engine {
                 .shape
                 .owner(cut.place.row, self.desk.shards);
             let taken = if owner != self.desk.id {
-                if self.forwards >= FORWARDED_MAX {
+                if self.admission.forwards >= FORWARDED_MAX {
                     return Issued::NoForward;
                 }
                 let row_cut = self.row_cut(index, cut);
@@ -254,7 +254,7 @@ impl Engine {
                 self.issue_zero(index, cut)
             };
             match taken {
-                Some(length) => self.requests[index].cursor += u64::from(length),
+                Some(length) => self.admission.requests[index].cursor += u64::from(length),
                 None => return Issued::NoRoom,
             }
         }
@@ -263,7 +263,7 @@ impl Engine {
 
     /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
     fn row_cut(&self, index: u32, cut: Cut) -> Cut {
-        let state = &self.requests[index];
+        let state = &self.admission.requests[index];
         let shape = &self.volumes[state.request.volume.0 as usize].shape;
         let row_end = (cut.place.row + 1) * shape.row_bytes();
         let rest = u64::from(state.request.length_bytes) - state.cursor;
@@ -275,7 +275,7 @@ impl Engine {
 
     /// Queues a piece of a trim or zeroing; returns how much of the request that covers.
     fn issue_zero(&mut self, index: u32, cut: Cut) -> Option<u32> {
-        let request = self.requests[index].request;
+        let request = self.admission.requests[index].request;
         let at = request.volume.0 as usize;
         let shape = self.volumes[at].shape;
         let (discard, keep_allocated) = match request.operation {
@@ -291,7 +291,7 @@ impl Engine {
         if shape.level != Level::Raid5 {
             return self.enqueue(index, kind, cut, None).then_some(cut.length);
         }
-        let rest = u64::from(request.length_bytes) - self.requests[index].cursor;
+        let rest = u64::from(request.length_bytes) - self.admission.requests[index].cursor;
         let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
         if row_start && rest >= shape.row_bytes() {
             return self.issue_zero_row(index, kind, cut);
@@ -311,7 +311,7 @@ impl Engine {
     }
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
-        let at = self.requests[index].request.volume.0 as usize;
+        let at = self.admission.requests[index].request.volume.0 as usize;
         let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
         let windows = (shape.chunk_bytes / window) as usize;
         if self.order.ranges.parts.available() <= PARTS_RESERVED + windows {
@@ -347,12 +347,12 @@ impl Engine {
         if self.plans_available() <= PLANS_RESERVED {
             return false;
         }
-        let at = self.requests[index].request.volume.0;
+        let at = self.admission.requests[index].request.volume.0;
         let volume = &self.volumes[at as usize];
         if volume.is_lost() {
             // What a lost member has acknowledged may never have reached its medium.
-            let offset_bytes = self.requests[index].request.offset_bytes;
-            self.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+            let offset_bytes = self.admission.requests[index].request.offset_bytes;
+            self.admission.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return true;
         }
         let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
@@ -365,7 +365,7 @@ impl Engine {
         crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
         self.running[plan_index].missed = unrecorded;
-        self.requests[index].outstanding += 1;
+        self.admission.requests[index].outstanding += 1;
         self.start(plan_index);
         true
     }
@@ -373,7 +373,7 @@ impl Engine {
     /// The next piece of a request that lies in one chunk and one band.
     #[inline]
     fn cut(&self, index: u32, window_bytes: u32) -> Option<Cut> {
-        let state = &self.requests[index];
+        let state = &self.admission.requests[index];
         let rest = u64::from(state.request.length_bytes) - state.cursor;
         if rest == 0 || state.failure.is_some() {
             return None;
@@ -409,7 +409,7 @@ impl Engine {
             return false;
         }
         let part = self.order.ranges.parts.take().expect("a part is available");
-        let volume = self.requests[index].request.volume.0;
+        let volume = self.admission.requests[index].request.volume.0;
         let low = cut.place.in_chunk_bytes;
         self.order.ranges.parts[part] = Part {
             kind,
@@ -423,7 +423,7 @@ impl Engine {
             next: NONE,
         };
         let band = self.volumes[volume as usize].band(cut.place.row, low);
-        self.requests[index].outstanding += 1;
+        self.admission.requests[index].outstanding += 1;
         self.order.ranges.enqueue(BandKey { volume, band }, part);
         true
     }
@@ -436,7 +436,7 @@ impl Engine {
         cut: Cut,
         (tried, repairs): (Option<MemberId>, bool),
     ) {
-        let request = &self.requests[index].request;
+        let request = &self.admission.requests[index].request;
         let forward = Forward {
             from: self.desk.id,
             ticket: index,
@@ -449,8 +449,8 @@ impl Engine {
             length_bytes: cut.length,
             buffer: cut.buffer,
         };
-        self.requests[index].outstanding += 1;
-        self.forwards += 1;
+        self.admission.requests[index].outstanding += 1;
+        self.admission.forwards += 1;
         self.desk.stats.forwards += 1;
         self.desk
             .outputs

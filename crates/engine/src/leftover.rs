@@ -342,7 +342,7 @@ impl Engine {
     /// Pins all memory of clients that a plan's work uses; returns the chain of pins.
     fn pin_payload(&mut self, work: Work) -> u32 {
         if let Work::Direct { request } = work {
-            let asked = self.requests[request].request;
+            let asked = self.admission.requests[request].request;
             let has_payload = matches!(asked.operation, Operation::Read | Operation::Write);
             return if has_payload {
                 self.pin(request, asked.buffer, NONE)
@@ -368,7 +368,7 @@ impl Engine {
     fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
         let at = self.leftovers.pins.take();
         let at = at.expect("room for the pins was promised");
-        let home = self.requests[request]
+        let home = self.admission.requests[request]
             .origin
             .map_or(self.desk.id, |origin| origin.shard);
         self.leftovers.pins[at] = Pin { buffer, home, next };
@@ -421,7 +421,7 @@ impl Engine {
             }
             Work::Reconstruct { part } => {
                 let request = self.order.ranges.parts[part].request;
-                self.requests[request]
+                self.admission.requests[request]
                     .failure
                     .get_or_insert(Failure::BufferHeld);
                 self.release(index);

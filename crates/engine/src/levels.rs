@@ -70,16 +70,16 @@ impl Engine {
     #[must_use]
     pub fn levels(&self) -> Levels {
         Levels {
-            requests: self.local_requests,
-            requests_waiting: self.backlog.len(),
-            forwarded: self.forwarded_requests,
-            forwarded_waiting: self.forward_backlog.len(),
-            forwards: self.forwards,
-            forwards_waiting: self.waiting_forward.len(),
+            requests: self.admission.local_requests,
+            requests_waiting: self.admission.backlog.len(),
+            forwarded: self.admission.forwarded_requests,
+            forwarded_waiting: self.admission.forward_backlog.len(),
+            forwards: self.admission.forwards,
+            forwards_waiting: self.admission.waiting_forward.len(),
             plans: self.running.used(),
             singles: self.singles.used(),
             parts: self.order.ranges.parts.used(),
-            stalled: self.stalled.len(),
+            stalled: self.admission.stalled.len(),
             blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
             writes: self
                 .volumes
@@ -97,10 +97,10 @@ impl Engine {
     #[must_use]
     pub fn room(&self) -> usize {
         let queues = [
-            self.backlog.capacity(),
-            self.forward_backlog.capacity(),
-            self.waiting_forward.capacity(),
-            self.stalled.capacity(),
+            self.admission.backlog.capacity(),
+            self.admission.forward_backlog.capacity(),
+            self.admission.waiting_forward.capacity(),
+            self.admission.stalled.capacity(),
             self.waiting_scratch.capacity(),
             self.held.capacity(),
             self.recovering.capacity(),

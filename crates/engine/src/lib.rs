@@ -70,6 +70,7 @@
 //! ```
 extern crate alloc;
 
+mod admission;
 mod adopt;
 mod background;
 mod bad_blocks;

@@ -356,7 +356,7 @@ impl Engine {
             in_chunk_bytes,
         };
         let offset_bytes = volume.shape.volume_offset_bytes(place);
-        self.requests[part.request]
+        self.admission.requests[part.request]
             .failure
             .get_or_insert(Failure::Unrecoverable { offset_bytes });
         let volume = VolumeId(key.volume);

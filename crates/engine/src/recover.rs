@@ -24,7 +24,7 @@ impl Engine {
         tried: Option<MemberId>,
         repairs: bool,
     ) -> bool {
-        let request = self.requests[index].request;
+        let request = self.admission.requests[index].request;
         let at = request.volume.0 as usize;
         let owner = self.volumes[at]
             .shape
@@ -113,7 +113,7 @@ impl Engine {
                     offset_bytes,
                 };
                 self.emit(event);
-                self.requests[request]
+                self.admission.requests[request]
                     .failure
                     .get_or_insert(Failure::Unrecoverable { offset_bytes });
             } else {

@@ -115,8 +115,8 @@ impl Engine {
     /// Gives a request that needs plans a slot, and begins it.
     #[inline(never)]
     fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
-        if origin.is_none() && self.local_requests == REQUESTS_MAX {
-            self.backlog.push_back(request);
+        if origin.is_none() && self.admission.local_requests == REQUESTS_MAX {
+            self.admission.backlog.push_back(request);
             return;
         }
         let index = self.take_request(origin.is_some());
@@ -124,11 +124,11 @@ impl Engine {
         if origin.is_none() {
             self.count_request(&request);
         }
-        self.requests[index] = RequestState::new(request, origin);
-        if self.stalled.is_empty() {
+        self.admission.requests[index] = RequestState::new(request, origin);
+        if self.admission.stalled.is_empty() {
             self.begin(index);
         } else {
-            self.stalled.push_back(index);
+            self.admission.stalled.push_back(index);
         }
     }
 
@@ -137,20 +137,20 @@ impl Engine {
     fn take_request(&mut self, forwarded: bool) -> u32 {
         if forwarded {
             assert!(self.has_room_for_forward(), "too many forwards were let in");
-            self.forwarded_requests += 1;
+            self.admission.forwarded_requests += 1;
         } else {
-            self.local_requests += 1;
+            self.admission.local_requests += 1;
         }
-        self.requests.take().expect(SLOT_FOR_EACH)
+        self.admission.requests.take().expect(SLOT_FOR_EACH)
     }
 
     #[inline]
     pub(crate) fn give_request(&mut self, index: u32, forwarded: bool) {
-        self.requests.give(index);
+        self.admission.requests.give(index);
         if forwarded {
-            self.forwarded_requests -= 1;
+            self.admission.forwarded_requests -= 1;
         } else {
-            self.local_requests -= 1;
+            self.admission.local_requests -= 1;
         }
     }
 
@@ -196,7 +196,7 @@ impl Engine {
     /// Starts a request, or parks it where it will be woken.
     #[inline]
     fn begin(&mut self, index: u32) {
-        let state = &self.requests[index];
+        let state = &self.admission.requests[index];
         let modifies = !matches!(state.request.operation, Operation::Read | Operation::Flush);
         if modifies && !state.writing {
             let at = state.request.volume.0 as usize;
@@ -208,7 +208,7 @@ impl Engine {
                 return;
             }
             self.note_writing(at);
-            self.requests[index].writing = true;
+            self.admission.requests[index].writing = true;
         }
         self.issue_or_park(index);
     }
@@ -218,8 +218,8 @@ impl Engine {
     fn issue_or_park(&mut self, index: u32) {
         match self.issue(index) {
             Issued::All => {}
-            Issued::NoRoom => self.stalled.push_back(index),
-            Issued::NoForward => self.waiting_forward.push_back(index),
+            Issued::NoRoom => self.admission.stalled.push_back(index),
+            Issued::NoForward => self.admission.waiting_forward.push_back(index),
         }
     }
 
@@ -236,14 +236,14 @@ impl Engine {
 
     /// A slot for a request that has run without one and has one command's worth of work under way.
     pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
-        let index = self.requests.take().expect(SLOT_FOR_EACH);
+        let index = self.admission.requests.take().expect(SLOT_FOR_EACH);
         let origin = from.map(|shard| Origin {
             shard,
             ticket: request.tag as u32,
             repairs: false,
             tried: None,
         });
-        self.requests[index] = RequestState {
+        self.admission.requests[index] = RequestState {
             cursor: u64::from(request.length_bytes),
             outstanding: 1,
             writing: request.operation != Operation::Read,
@@ -256,15 +256,15 @@ impl Engine {
     /// Goes on with requests that had too many pieces with other shards.
     #[inline]
     pub(crate) fn resume_forwarding(&mut self) {
-        if !self.waiting_forward.is_empty() {
+        if !self.admission.waiting_forward.is_empty() {
             self.resume_forwarding_some();
         }
     }
 
     #[inline(never)]
     fn resume_forwarding_some(&mut self) {
-        while self.forwards < FORWARDED_MAX
-            && let Some(index) = self.waiting_forward.pop_front()
+        while self.admission.forwards < FORWARDED_MAX
+            && let Some(index) = self.admission.waiting_forward.pop_front()
         {
             self.issue_or_park(index);
         }
@@ -273,8 +273,9 @@ impl Engine {
     /// Goes on with requests that a pool was too small for.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
-        let nobody_waits =
-            self.stalled.is_empty() && self.forward_backlog.is_empty() && self.backlog.is_empty();
+        let nobody_waits = self.admission.stalled.is_empty()
+            && self.admission.forward_backlog.is_empty()
+            && self.admission.backlog.is_empty();
         if !nobody_waits {
             self.resume_stalled_some();
         }
@@ -282,36 +283,38 @@ impl Engine {
 
     #[inline(never)]
     fn resume_stalled_some(&mut self) {
-        while let Some(&index) = self.stalled.front() {
-            if self.requests[index].cursor == 0 && self.requests[index].outstanding == 0 {
-                self.stalled.pop_front();
+        while let Some(&index) = self.admission.stalled.front() {
+            if self.admission.requests[index].cursor == 0
+                && self.admission.requests[index].outstanding == 0
+            {
+                self.admission.stalled.pop_front();
                 if self.begin_waiting_single(index) {
                     continue;
                 }
-                let before = self.stalled.len();
+                let before = self.admission.stalled.len();
                 self.begin(index);
-                if self.stalled.len() > before {
+                if self.admission.stalled.len() > before {
                     // Still no room: keep its place at the head.
-                    self.stalled.rotate_right(1);
+                    self.admission.stalled.rotate_right(1);
                     return;
                 }
             } else {
                 match self.issue(index) {
                     Issued::All => {}
                     Issued::NoRoom => return,
-                    Issued::NoForward => self.waiting_forward.push_back(index),
+                    Issued::NoForward => self.admission.waiting_forward.push_back(index),
                 }
-                self.stalled.pop_front();
+                self.admission.stalled.pop_front();
             }
         }
-        while self.has_room_for_forward() && self.stalled.is_empty() {
-            let Some(forward) = self.forward_backlog.pop_front() else {
+        while self.has_room_for_forward() && self.admission.stalled.is_empty() {
+            let Some(forward) = self.admission.forward_backlog.pop_front() else {
                 break;
             };
             self.forwarded(forward);
         }
-        while self.local_requests < REQUESTS_MAX && self.stalled.is_empty() {
-            let Some(request) = self.backlog.pop_front() else {
+        while self.admission.local_requests < REQUESTS_MAX && self.admission.stalled.is_empty() {
+            let Some(request) = self.admission.backlog.pop_front() else {
                 return;
             };
             self.admit(request);
@@ -322,14 +325,14 @@ impl Engine {
     /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
     #[inline]
     fn begin_waiting_single(&mut self, index: u32) -> bool {
-        let state = &self.requests[index];
+        let state = &self.admission.requests[index];
         let (request, volume) = (state.request, state.request.volume.0 as usize);
         // Writes are refused where they are not allowed any more, as when the array stops.
         if state.origin.is_some() || !self.start_as_single(&request, None) {
             return false;
         }
         // The write is counted as begun already if it was only its plan that there was no room for.
-        if core::mem::take(&mut self.requests[index].writing)
+        if core::mem::take(&mut self.admission.requests[index].writing)
             && !planted(Bug::WaitingWriteCountedTwice)
         {
             self.volumes[volume].writes_running -= 1;
@@ -343,7 +346,7 @@ impl Engine {
         self.volumes[volume].intent_sent = false;
         for at in 0..self.volumes[volume].blocked.len() {
             let index = self.volumes[volume].blocked[at];
-            self.stalled.push_back(index);
+            self.admission.stalled.push_back(index);
         }
         self.volumes[volume].blocked.clear();
     }
@@ -351,7 +354,7 @@ impl Engine {
     /// A plan, part or forward of a request has ended.
     #[inline]
     pub(crate) fn piece_done(&mut self, index: u32, result: Result<(), Failure>) {
-        let state = &mut self.requests[index];
+        let state = &mut self.admission.requests[index];
         state.outstanding -= 1;
         if let Err(failure) = result {
             state.failure.get_or_insert(failure);
@@ -383,7 +386,7 @@ impl Engine {
     /// A piece of another shard's request arrives.
     pub(crate) fn forwarded(&mut self, forward: Forward) {
         if !self.has_room_for_forward() {
-            self.forward_backlog.push_back(forward);
+            self.admission.forward_backlog.push_back(forward);
             return;
         }
         let request = Request {
@@ -405,6 +408,6 @@ impl Engine {
     }
 
     fn has_room_for_forward(&self) -> bool {
-        self.forwarded_requests < FORWARDED_MAX
+        self.admission.forwarded_requests < FORWARDED_MAX
     }
 }

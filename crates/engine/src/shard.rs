@@ -4,9 +4,10 @@
 //! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
 //! inputs arrive, so that requests which arrive together are planned together.
 
+use crate::admission::Admission;
 use crate::bitmap::keeper::Keeper;
 use crate::control::Controller;
-use crate::control::message::{Forward, Message};
+use crate::control::message::Message;
 use crate::control::record::{ContainerView, Record};
 use crate::desk::Desk;
 use crate::event::Event;
@@ -26,7 +27,6 @@ use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
 use crate::ranges::{Claimer, Ranges};
-use crate::request::Request;
 use crate::route::RequestState;
 use crate::scratch::Scratch;
 use crate::setup::Setup;
@@ -47,27 +47,12 @@ use alloc::vec::Vec;
 pub struct Engine {
     pub(crate) volumes: Vec<Volume>,
     pub(crate) view: Arc<ContainerView>,
-    pub(crate) requests: Pool<RequestState>,
     /// Requests that run without a plan.
     pub(crate) singles: Pool<Single>,
     /// Those of them that may yet need one.
     pub(crate) unplanned: usize,
     pub(crate) running: Pool<Running>,
     pub(crate) scratch: Scratch,
-    /// Requests that a pool was too small for; served in order.
-    pub(crate) stalled: VecDeque<u32>,
-    /// Requests of ports for which not even a request slot was free.
-    pub(crate) backlog: VecDeque<Request>,
-    /// The same for pieces of other shards' requests.
-    pub(crate) forward_backlog: VecDeque<Forward>,
-    /// Pieces of requests that are with other shards.
-    pub(crate) forwards: usize,
-    /// Requests of which no more may be.
-    pub(crate) waiting_forward: VecDeque<u32>,
-    /// Requests of ports under way, those without a plan included.
-    pub(crate) local_requests: usize,
-    /// Pieces of other shards' requests under way.
-    pub(crate) forwarded_requests: usize,
     /// The write-hole logs that this shard writes.
     pub(crate) logs: Vec<SlotLog>,
     /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
@@ -96,6 +81,7 @@ pub struct Engine {
     pub(crate) desk: Desk,
     pub(crate) members: Members,
     pub(crate) order: Order,
+    pub(crate) admission: Admission,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -145,22 +131,12 @@ impl Engine {
         let mut engine = Engine {
             volumes: volumes.collect(),
             view: view.clone(),
-            requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
             singles: Pool::new(PLANS_MAX, Single::idle),
             unplanned: 0,
             running: Pool::new(PLANS_MAX, || {
                 Running::new(Plan::with_capacity(steps, 2 * steps), steps)
             }),
             scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
-            stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
-            backlog: VecDeque::with_capacity(REQUESTS_MAX),
-            forward_backlog: VecDeque::with_capacity(
-                FORWARDED_MAX * usize::from(setup.shards.saturating_sub(1)),
-            ),
-            forwards: 0,
-            waiting_forward: VecDeque::with_capacity(REQUESTS_MAX),
-            local_requests: 0,
-            forwarded_requests: 0,
             logs: Vec::new(),
             owing_logs: Vec::with_capacity(PLANS_MAX),
             unlogged: Vec::with_capacity(PLANS_MAX),
@@ -196,6 +172,18 @@ impl Engine {
                 ranges: Ranges::new(Claimer::new(&setup)),
                 claims: setup.claims,
                 held_bands: Vec::with_capacity(HELD_MAX),
+            },
+            admission: Admission {
+                requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
+                stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
+                backlog: VecDeque::with_capacity(REQUESTS_MAX),
+                forward_backlog: VecDeque::with_capacity(
+                    FORWARDED_MAX * usize::from(setup.shards.saturating_sub(1)),
+                ),
+                forwards: 0,
+                waiting_forward: VecDeque::with_capacity(REQUESTS_MAX),
+                local_requests: 0,
+                forwarded_requests: 0,
             },
         };
         engine.adopt(view);
@@ -400,7 +388,10 @@ impl Engine {
     /// Requests under way, not counting those that wait for admission.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
-        self.requests.used() + self.singles.used() + self.backlog.len() + self.forward_backlog.len()
+        self.admission.requests.used()
+            + self.singles.used()
+            + self.admission.backlog.len()
+            + self.admission.forward_backlog.len()
     }
 
     /// The geometry of a volume.

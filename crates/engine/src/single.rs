@@ -118,8 +118,8 @@ impl Engine {
     /// `from` another shard is its ticket there.
     #[inline]
     pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
-        self.stalled.is_empty()
-            && (from.is_some() || self.local_requests < REQUESTS_MAX)
+        self.admission.stalled.is_empty()
+            && (from.is_some() || self.admission.local_requests < REQUESTS_MAX)
             && self.start_as_single(request, from)
     }
 
@@ -159,9 +159,9 @@ impl Engine {
     fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
         let index = self.singles.take().expect("a single is available");
         if from.is_some() {
-            self.forwarded_requests += 1;
+            self.admission.forwarded_requests += 1;
         } else {
-            self.local_requests += 1;
+            self.admission.local_requests += 1;
         }
         let single = &mut self.singles[index];
         single.from = from;
@@ -316,7 +316,7 @@ impl Engine {
     #[inline]
     pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
         if ticket & SINGLE_TICKET == 0 {
-            self.forwards -= 1;
+            self.admission.forwards -= 1;
             return self.piece_done(ticket, result);
         }
         let index = ticket & !SINGLE_TICKET;
@@ -409,11 +409,11 @@ impl Engine {
         }
         self.singles.give(index);
         self.desk.outputs.push(if let Some(shard) = from {
-            self.forwarded_requests -= 1;
+            self.admission.forwarded_requests -= 1;
             let ticket = tag as u32;
             Output::Send(shard, Message::ForwardDone { ticket, result })
         } else {
-            self.local_requests -= 1;
+            self.admission.local_requests -= 1;
             Output::Complete(Completion { tag, result })
         });
     }

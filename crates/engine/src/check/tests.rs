@@ -94,7 +94,7 @@ macro_rules! noticed {
 }
 
 noticed! {
-    a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.local_requests += 1;
+    a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.local_requests += 1;
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.unplanned = 0;
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.in_flight[1] = 0;
     a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.running[0].outstanding += 1;
@@ -102,12 +102,12 @@ noticed! {
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
         engine.scratch.take(4096);
     };
-    a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.forwards += 1;
+    a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.forwards += 1;
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
-        engine.requests[0].outstanding = 0;
+        engine.admission.requests[0].outstanding = 0;
     };
     a_request_in_a_list_too_many_is_noticed, "lists in which request 0 waits", |engine| {
-        engine.stalled.push_back(0);
+        engine.admission.stalled.push_back(0);
     };
     a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.held.push(0);
     a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.held.push(7);
@@ -136,6 +136,6 @@ noticed! {
         assert!(engine.leftovers.add_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
-        engine.requests.take();
+        engine.admission.requests.take();
     };
 }
