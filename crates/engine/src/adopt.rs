@@ -132,9 +132,9 @@ impl Engine {
         if self.volumes[at].shape.level != Level::Raid0 || self.volumes[at].job.is_none() {
             return false;
         }
-        let single = |index: &u32| self.singles[*index].writes_to(volume);
+        let single = |index: &u32| self.flight.singles[*index].writes_to(volume);
         let planned = |index: &u32| {
-            let running = &self.running[*index];
+            let running = &self.flight.running[*index];
             match running.work {
                 Work::Direct { request } if running.outstanding > 0 => {
                     let asked = &self.admission.requests[request].request;
@@ -143,8 +143,8 @@ impl Engine {
                 _ => false,
             }
         };
-        (0..self.singles.capacity() as u32).any(|index| single(&index))
-            || (0..self.running.capacity() as u32).any(|index| planned(&index))
+        (0..self.flight.singles.capacity() as u32).any(|index| single(&index))
+            || (0..self.flight.running.capacity() as u32).any(|index| planned(&index))
     }
 
     /// Confirms the latest epoch when nothing that it forbids is under way.
@@ -155,7 +155,10 @@ impl Engine {
         };
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view.stopping
-                || self.running.used() + self.admission.requests.used() + self.singles.used() == 0;
+                || self.flight.running.used()
+                    + self.admission.requests.used()
+                    + self.flight.singles.used()
+                    == 0;
             let fenced = volume.view.writes_allowed || volume.writes_running == 0;
             stopped && fenced && !self.writes_unlocked(at)
         });

@@ -172,7 +172,7 @@ impl Engine {
     }
 
     fn run_job(&mut self, at: usize) {
-        let depth = if self.admission.requests.used() + self.singles.used() > 0 {
+        let depth = if self.admission.requests.used() + self.flight.singles.used() > 0 {
             DEPTH_BUSY
         } else {
             DEPTH_IDLE
@@ -251,8 +251,8 @@ impl Engine {
         (low_bytes, high_bytes): (u32, u32),
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
-        let Work::Background { repair, .. } = self.running[index].work else {
-            unreachable!("{:?} is no job's", self.running[index].work);
+        let Work::Background { repair, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
         };
         let mut view = self.view_of(key);
         let Some(job) = self.job_of(index) else {
@@ -266,7 +266,7 @@ impl Engine {
             low_bytes,
             high_bytes,
         };
-        let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
+        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
         match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
@@ -282,7 +282,7 @@ impl Engine {
 
     /// The job that a band's plan belongs to, if it is still the volume's.
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let number = self.order.ranges.parts[running.work.parts()].buffer.0;
         let job = self.volumes[running.volume as usize].job.as_ref()?;
         (u64::from(job.view.id) == number).then_some(job.view)
@@ -291,7 +291,7 @@ impl Engine {
     /// Whether a plan reads and compares for a scrub.
     pub(crate) fn scrubs(&self, index: u32) -> bool {
         let checks = matches!(
-            self.running[index].work,
+            self.flight.running[index].work,
             Work::Background { repair: false, .. }
         );
         let is_check = |job: JobView| matches!(job.kind, JobKind::Check { .. });
@@ -301,14 +301,14 @@ impl Engine {
     /// As [`Engine::job_of`], to be changed.
     pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
-        self.volumes[self.running[index].volume as usize]
+        self.volumes[self.flight.running[index].volume as usize]
             .job
             .as_mut()
     }
 
     /// A band's plan has run to its end.
     pub(crate) fn background_done(&mut self, index: u32) {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let Work::Background { part, band, repair } = running.work else {
             unreachable!("{:?} is no job's", running.work);
         };
@@ -318,7 +318,7 @@ impl Engine {
         if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
             return;
         }
-        let missed = !self.running[index].missed.is_empty();
+        let missed = !self.flight.running[index].missed.is_empty();
         if missed
             && let Some(job) = self.job_of_mut(index)
             && job.fills()
@@ -326,7 +326,7 @@ impl Engine {
             // The new drive has failed; the controller decides what becomes of the job.
             job.aborted = true;
             job.failures += 1;
-            self.running[index].band_failed = true;
+            self.flight.running[index].band_failed = true;
         }
         self.end_band(index);
     }
@@ -340,7 +340,7 @@ impl Engine {
         let corrects = job.view.kind == JobKind::Check { repair: true };
         self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
-        let volume = &self.volumes[self.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
@@ -356,7 +356,7 @@ impl Engine {
     /// The slots whose contents a check found to disagree: those that its differing comparisons looked at.
     /// What a plan reads is in its first steps, in the order of slots; its comparisons come behind.
     fn disagreeing(&self, index: u32) -> SlotSet {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let shape = &self.volumes[running.volume as usize].shape;
         let steps = running.plan.steps();
         let read = |buffer: Buffer| {
@@ -382,13 +382,13 @@ impl Engine {
 
     /// Goes on under the same lock with a plan that makes redundancy match the data.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
-        let part = self.running[index].work.parts();
+        let part = self.flight.running[index].work.parts();
         let key = BandKey {
-            volume: self.running[index].volume,
+            volume: self.flight.running[index].volume,
             band,
         };
         self.renew(index);
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.differing_steps = 0;
         running.work = Work::Background {
             part,
@@ -404,7 +404,7 @@ impl Engine {
 
     /// Too few members are left for a band; it is the same with all others.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        self.running[index].band_failed = true;
+        self.flight.running[index].band_failed = true;
         if let Some(job) = self.job_of_mut(index) {
             job.aborted = true;
             job.failures += 1;
@@ -414,17 +414,17 @@ impl Engine {
 
     /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
-        let Work::Background { band, .. } = self.running[index].work else {
-            unreachable!("{:?} is no job's", self.running[index].work);
+        let Work::Background { band, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
         };
-        let volume = &self.volumes[self.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         let view = volume.row_view(band, self.desk.id, self.desk.shards, self.members.failed);
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
             .shape
             .survives(SlotSet(view.readable.0 & !piece.avoid.0));
-        let counted = core::mem::replace(&mut self.running[index].band_failed, true);
+        let counted = core::mem::replace(&mut self.flight.running[index].band_failed, true);
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
@@ -447,10 +447,10 @@ impl Engine {
 
     /// Ends the work on a band, which is done unless it has failed.
     fn end_band(&mut self, index: u32) {
-        let Work::Background { part, band, .. } = self.running[index].work else {
-            unreachable!("{:?} is no job's", self.running[index].work);
+        let Work::Background { part, band, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
         };
-        let failed = self.running[index].band_failed;
+        let failed = self.flight.running[index].band_failed;
         if let Some(job) = self.job_of_mut(index) {
             job.in_flight -= 1;
             if failed {

@@ -57,11 +57,11 @@ impl Engine {
         at: usize,
         member: Option<MemberId>,
     ) -> Option<MemberId> {
-        let step = self.running[index].plan.steps()[at];
+        let step = self.flight.running[index].plan.steps()[at];
         let live = member.filter(|&member| !self.members.failed.has(member));
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let state = &mut running.states[at];
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
@@ -95,7 +95,7 @@ impl Engine {
     /// A watched member has carried a step out; returns whether that is not all.
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         let member = MemberId(state.member);
         if self.members.failed.has(member) && !planted(Bug::LateAnswerCounts) {
@@ -128,7 +128,7 @@ impl Engine {
 
     /// Has the controller record what became of a step's range; the step waits for that.
     pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         state.progress = Progress::Recording;
         let message = Message::BadBlocks {
@@ -151,7 +151,7 @@ impl Engine {
         outcome: Recorded,
     ) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         assert!(
             running.generation == token.generation()
                 && running.states[at].progress == Progress::Recording,
@@ -181,7 +181,7 @@ impl Engine {
                 match piece.filter(|_| !recorded) {
                     Some(piece) => {
                         self.job_failed_at(index, &piece);
-                        self.running[index].piecewise = None;
+                        self.flight.running[index].piecewise = None;
                     }
                     None => self.count_lost(index),
                 }
@@ -215,7 +215,7 @@ impl Engine {
         let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
         step.shadow = shadow;
         self.tell_lost(key, piece.avoid.with(slot), piece);
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.plan.push(step);
         running.states.push(StepState {
             member: target.0,
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     fn count_lost(&mut self, index: u32) {
-        let is_background = matches!(self.running[index].work, Work::Background { .. });
+        let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
         assert!(is_background, "only jobs give content up");
         if let Some(job) = self.job_of_mut(index) {
             job.failures += 1;

@@ -25,8 +25,8 @@ impl Engine {
     /// # Panics
     /// Something does not hold that must; the message says what, and of whom.
     pub fn check(&self) {
-        let plans = self.running.in_use("plan");
-        let singles = self.singles.in_use("single request");
+        let plans = self.flight.running.in_use("plan");
+        let singles = self.flight.singles.in_use("single request");
         let requests = self.admission.requests.in_use("request");
         let parts = self.order.ranges.parts.in_use("part");
         self.check_reservations(&requests, &singles);
@@ -44,8 +44,8 @@ impl Engine {
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
         let forwarded = |index: &&u32| self.admission.requests[**index].origin.is_some();
-        let own = |index: &&u32| self.singles[**index].plan == NONE;
-        let from = |index: &&u32| self.singles[**index].from.is_some();
+        let own = |index: &&u32| self.flight.singles[**index].plan == NONE;
+        let from = |index: &&u32| self.flight.singles[**index].from.is_some();
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
         let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
         let all = requests.len() + singles.len();
@@ -62,17 +62,17 @@ impl Engine {
             counted.0 <= REQUESTS_MAX && counted.1 <= FORWARDED_MAX,
             "more requests are under way than may be: {counted:?}"
         );
-        let unplanned = |index: &&u32| self.singles[**index].waits_for().next().is_some();
+        let unplanned = |index: &&u32| self.flight.singles[**index].waits_for().next().is_some();
         assert_eq!(
-            self.unplanned,
+            self.flight.unplanned,
             singles.iter().filter(unplanned).count(),
             "single requests that may yet need a plan, as counted and as there are"
         );
         assert!(
-            self.unplanned <= self.running.available(),
+            self.flight.unplanned <= self.flight.running.available(),
             "{} single requests may need a plan, and {} are free",
-            self.unplanned,
-            self.running.available()
+            self.flight.unplanned,
+            self.flight.running.available()
         );
     }
 
@@ -80,7 +80,7 @@ impl Engine {
     fn check_commands(&self, plans: &[u32], singles: &[u32]) {
         let mut out = [0u32; CONTAINER_MEMBERS_MAX];
         for &index in plans {
-            let running = &self.running[index];
+            let running = &self.flight.running[index];
             let mut waits = 0;
             for state in running.states.iter() {
                 let is_out = matches!(
@@ -107,7 +107,7 @@ impl Engine {
         }
         let single = singles
             .iter()
-            .flat_map(|&index| self.singles[index].waits_for());
+            .flat_map(|&index| self.flight.singles[index].waits_for());
         let logs = self.logs.iter().flat_map(|log| log.waits_for());
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
@@ -121,8 +121,8 @@ impl Engine {
     }
 
     fn check_locks(&self, plans: &[u32], singles: &[u32]) {
-        let planned = plans.iter().map(|&index| self.running[index].lock);
-        let single = singles.iter().map(|&index| self.singles[index].lock);
+        let planned = plans.iter().map(|&index| self.flight.running[index].lock);
+        let single = singles.iter().map(|&index| self.flight.singles[index].lock);
         let mut held: Vec<u32> = planned.chain(single).filter(|&lock| lock != NONE).collect();
         let count = held.len();
         held.sort_unstable();
@@ -138,9 +138,9 @@ impl Engine {
     fn check_scratch(&self, plans: &[u32]) {
         let planned = plans
             .iter()
-            .filter_map(|&index| self.running[index].scratch);
-        let left: Vec<_> = self.leftovers.scratch().collect();
-        let (lent, pinned) = self.scratch.out();
+            .filter_map(|&index| self.flight.running[index].scratch);
+        let left: Vec<_> = self.flight.leftovers.scratch().collect();
+        let (lent, pinned) = self.flight.scratch.out();
         assert_eq!(pinned, left.len(), "scratch blocks that stay with drives");
         let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
         assert_eq!(
@@ -157,7 +157,7 @@ impl Engine {
     fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
         let mut pieces = Counts::of(requests);
         for &index in plans {
-            if let Work::Direct { request } = self.running[index].work {
+            if let Work::Direct { request } = self.flight.running[index].work {
                 pieces.add("request", request);
             }
         }
@@ -209,19 +209,23 @@ impl Engine {
 
     fn check_waiting_plans(&self, plans: &[u32]) {
         let mut waits = Counts::of(plans);
-        let lists = self.waiting_scratch.iter().chain(&self.recovering);
-        let lists = lists.chain(&self.held).chain(&self.unlogged);
+        let lists = self
+            .flight
+            .waiting_scratch
+            .iter()
+            .chain(&self.flight.recovering);
+        let lists = lists.chain(&self.flight.held).chain(&self.unlogged);
         lists.for_each(|&index| waits.add("plan", index));
         if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
             waits.add("plan", index);
         }
         for &index in plans {
             let here = waits.take(index);
-            let expected = u32::from(self.running[index].outstanding == 0);
+            let expected = u32::from(self.flight.running[index].outstanding == 0);
             assert_eq!(
                 here, expected,
                 "lists in which plan {index} waits, for {:?}",
-                self.running[index].work
+                self.flight.running[index].work
             );
         }
         waits.check_rest("plan");
@@ -233,7 +237,7 @@ impl Engine {
         let waiting = self.order.ranges.check(held);
         let mut planned = 0;
         for &index in plans {
-            let mut at = self.running[index].work.parts();
+            let mut at = self.flight.running[index].work.parts();
             while at != NONE {
                 planned += 1;
                 assert!(
@@ -261,7 +265,7 @@ impl Engine {
     fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
         for (number, volume) in (0u8..).zip(&self.volumes) {
             let is_own = |index: &&u32| {
-                let running = &self.running[**index];
+                let running = &self.flight.running[**index];
                 running.volume == number && matches!(running.work, Work::Write { .. })
             };
             assert_eq!(
@@ -269,7 +273,7 @@ impl Engine {
                 plans.iter().filter(is_own).count(),
                 "write plans of volume {number}, as counted and as there are"
             );
-            let own = singles.iter().map(|&index| &self.singles[index]);
+            let own = singles.iter().map(|&index| &self.flight.singles[index]);
             let own = own.filter(|single| {
                 let asked = single.request();
                 let is_write = asked.operation == Operation::Write;

@@ -207,7 +207,7 @@ impl Engine {
             .order
             .ranges
             .lock(entry, chosen.data_index, chosen.low, chosen.high);
-        let index = self.running.take().expect("a plan is available");
+        let index = self.flight.running.take().expect("a plan is available");
         let work = match part.kind {
             PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write {
                 parts: chosen.first,
@@ -219,7 +219,7 @@ impl Engine {
                 repair: false,
             },
         };
-        self.running[index].prepare(work, key.volume, lock);
+        self.flight.running[index].prepare(work, key.volume, lock);
         if let Work::Write { .. } = work {
             self.volumes[key.volume as usize].plans_writing += 1;
         }
@@ -288,7 +288,7 @@ impl Engine {
             }
             at = part.next;
         }
-        let (plan, shape) = (&mut self.running[index].plan, &volume.shape);
+        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
         let pieces = &pieces[..count];
         if alone {
             return parity::data_alone(plan, shape, row, pieces, &view, fua_any);
@@ -323,7 +323,7 @@ impl Engine {
             low_bytes: part.low,
             high_bytes: part.high,
         };
-        let plan = &mut self.running[index].plan;
+        let plan = &mut self.flight.running[index].plan;
         if volume.shape.level == Level::Raid5 {
             mirror::zero_row(plan, &volume.shape, range, &view, kind)?;
         } else {
@@ -367,7 +367,7 @@ impl Engine {
         };
         let must_equal = volume.must_equal_under_lock(part.data_index, range, &view);
         view.readable.0 &= !avoid.0;
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let plan = &mut running.plan;
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0);

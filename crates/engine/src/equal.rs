@@ -192,13 +192,13 @@ impl Engine {
     /// be answered: a drive that has missed it may come back as if it were current.
     #[inline]
     pub(crate) fn leaves_unequal(&mut self, index: u32) -> bool {
-        let volume = &self.volumes[usize::from(self.running[index].volume)];
+        let volume = &self.volumes[usize::from(self.flight.running[index].volume)];
         volume.equal.are_kept() && self.note_equal(index)
     }
 
     #[cold]
     fn note_equal(&mut self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let (part, missed) = (
             self.order.ranges.parts[running.work.parts()],
             running.missed,

@@ -30,7 +30,7 @@ impl Engine {
     /// planned with it, and one under a plan's lock is not given to it.
     #[cold]
     pub(crate) fn is_exchanged(&self, index: u32, slot: Slot) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let is_client_work = matches!(running.work, Work::Write { .. } | Work::Reconstruct { .. });
         if !is_client_work || running.lock == NONE {
             return false;

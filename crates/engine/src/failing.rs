@@ -21,7 +21,7 @@ impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
     pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
         self.desk.stats.member_errors += 1;
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let step = running.plan.steps()[at];
         let state = &mut running.states[at];
         let member = MemberId(state.member);
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     pub(crate) fn step_lost(&mut self, index: u32, at: usize, media: bool) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let state = &mut running.states[at];
         if running.plan.steps()[at].kind == StepKind::Read {
             state.progress = Progress::Failed { media };
@@ -130,9 +130,9 @@ impl Engine {
         if self.read_elsewhere(index) {
             return;
         }
-        match self.running[index].work {
+        match self.flight.running[index].work {
             Work::Direct { .. } => {
-                self.recovering.push_back(index);
+                self.flight.recovering.push_back(index);
                 self.continue_recovering();
             }
             Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
@@ -149,19 +149,19 @@ impl Engine {
     pub(crate) fn check_deadlines(&mut self) {
         self.plan_overdue_singles();
         let mut late = self.overdue_units();
-        for index in 0..self.running.capacity() as u32 {
-            let running = &self.running[index];
+        for index in 0..self.flight.running.capacity() as u32 {
+            let running = &self.flight.running[index];
             let is_late = self.desk.now.since(running.started) >= self.desk.options.member_deadline;
             if running.outstanding == 0 || (!is_late && self.members.failed.is_empty()) {
                 continue;
             }
             for at in 0..running.states.len() {
-                let state = self.running[index].states[at];
+                let state = self.flight.running[index].states[at];
                 let member = MemberId(state.member);
                 let waits = state.is_with_drive();
                 if waits && !state.cancelled && (is_late || self.members.failed.has(member)) {
                     late.insert(member);
-                    self.running[index].states[at].cancelled = true;
+                    self.flight.running[index].states[at].cancelled = true;
                     let token = self.name_of(index, at);
                     self.desk.outputs.push(Output::Cancel(token));
                 }
@@ -174,15 +174,15 @@ impl Engine {
             self.emit(Event::MemberOverdue(member));
             self.fail_member(member, ErrorClass::Path, 110);
         }
-        self.abandon_due = !self.members.failed.is_empty();
+        self.flight.abandon_due = !self.members.failed.is_empty();
     }
 
     /// The name that a command of a plan went out with.
     fn name_of(&self, index: u32, at: usize) -> Token {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let single = Some(running.single).filter(|&single| single != NONE);
         single
-            .and_then(|single| self.singles[single].name_of(single, at as u8))
+            .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
             .unwrap_or(Token::new(index, running.generation, at))
     }
 }

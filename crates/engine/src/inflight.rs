@@ -176,7 +176,7 @@ impl Engine {
     /// Starts a plan, or queues it until there is scratch memory.
     #[inline]
     pub(crate) fn start(&mut self, index: u32) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.states.make_idle(running.plan.steps().len());
         self.desk.stats.plan_steps += running.plan.steps().len() as u64;
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
@@ -186,9 +186,9 @@ impl Engine {
         }
         if running.plan.scratch_bytes() > 0 {
             // In order, so that a large plan gets its turn; unless only what may never come back is lent.
-            let waits = !self.waiting_scratch.is_empty() && !self.scratch.is_stuck();
+            let waits = !self.flight.waiting_scratch.is_empty() && !self.flight.scratch.is_stuck();
             if waits || !self.bind_scratch(index) {
-                self.waiting_scratch.push_back(index);
+                self.flight.waiting_scratch.push_back(index);
                 return;
             }
         }
@@ -197,26 +197,26 @@ impl Engine {
 
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
-        if self.running[index].left > 0 {
+        if self.flight.running[index].left > 0 {
             self.leave_behind(index);
         }
         self.leave_log(index);
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         assert!(
             running.outstanding == 0,
             "plan {index} is made anew while steps are out"
         );
         if let Some(block) = running.scratch.take() {
-            self.scratch.give(block);
+            self.flight.scratch.give(block);
         }
         running.clear();
         running.states.clear();
     }
 
     fn bind_scratch(&mut self, index: u32) -> bool {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let wanted = running.plan.scratch_bytes();
-        let Some(block) = self.scratch.take(wanted) else {
+        let Some(block) = self.flight.scratch.take(wanted) else {
             return false;
         };
         running.plan.bind_scratch(block.buffer);
@@ -228,7 +228,7 @@ impl Engine {
     /// smaller plans pass one that does not fit any more.
     #[inline]
     pub(crate) fn retry_scratch(&mut self) {
-        if !self.waiting_scratch.is_empty() {
+        if !self.flight.waiting_scratch.is_empty() {
             self.retry_scratch_some();
         }
     }
@@ -236,17 +236,17 @@ impl Engine {
     #[inline(never)]
     fn retry_scratch_some(&mut self) {
         let mut passed = 0;
-        while passed < self.waiting_scratch.len()
-            && let Some(&index) = self.waiting_scratch.front()
+        while passed < self.flight.waiting_scratch.len()
+            && let Some(&index) = self.flight.waiting_scratch.front()
         {
             if self.bind_scratch(index) || {
-                self.scratch.coalesce();
+                self.flight.scratch.coalesce();
                 self.bind_scratch(index)
             } {
-                self.waiting_scratch.pop_front();
+                self.flight.waiting_scratch.pop_front();
                 self.advance(index);
-            } else if self.scratch.is_stuck() {
-                self.waiting_scratch.rotate_left(1);
+            } else if self.flight.scratch.is_stuck() {
+                self.flight.waiting_scratch.rotate_left(1);
                 passed += 1;
             } else {
                 return;
@@ -258,7 +258,7 @@ impl Engine {
     #[inline]
     pub(crate) fn advance(&mut self, index: u32) {
         loop {
-            let running = &mut self.running[index];
+            let running = &mut self.flight.running[index];
             if running.read_failed {
                 return self.reads_failed(index);
             }
@@ -270,7 +270,7 @@ impl Engine {
                 return;
             }
             self.issue_stage(index);
-            if self.running[index].outstanding > 0 {
+            if self.flight.running[index].outstanding > 0 {
                 return;
             }
         }
@@ -278,11 +278,11 @@ impl Engine {
 
     #[inline]
     fn issue_stage(&mut self, index: u32) {
-        let first = self.running[index].next as usize;
-        let stage = self.running[index].plan.steps()[first].stage;
-        let generation = self.running[index].generation;
+        let first = self.flight.running[index].next as usize;
+        let stage = self.flight.running[index].plan.steps()[first].stage;
+        let generation = self.flight.running[index].generation;
         let (mut at, mut may_write) = (first, true);
-        while let Some(step) = self.running[index].plan.steps().get(at) {
+        while let Some(step) = self.flight.running[index].plan.steps().get(at) {
             if step.stage != stage {
                 assert!(
                     step.stage > stage,
@@ -297,7 +297,7 @@ impl Engine {
                 if step.kind != StepKind::Compare {
                     self.desk.stats.xor_written_bytes += step.length_bytes;
                 }
-                let running = &mut self.running[index];
+                let running = &mut self.flight.running[index];
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
                 self.desk
@@ -310,7 +310,7 @@ impl Engine {
             }
             at += 1;
         }
-        self.running[index].next = at as u16;
+        self.flight.running[index].next = at as u16;
         if !may_write {
             self.give_up_writing(index);
         }
@@ -318,7 +318,7 @@ impl Engine {
 
     #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let step = running.plan.steps()[at];
         let member = match running.work {
             // The controller flushes drives, not slots.
@@ -332,7 +332,7 @@ impl Engine {
                 None => return,
             },
         };
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let is_read = step.kind == StepKind::Read;
         let state = &mut running.states[at];
         state.member = member.0;
@@ -369,7 +369,7 @@ impl Engine {
     /// A computation has been carried out.
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
-        let running = &mut self.running[token.index()];
+        let running = &mut self.flight.running[token.index()];
         let state = &mut running.states[token.step()];
         assert!(
             state.progress == Progress::Outstanding,
@@ -386,7 +386,7 @@ impl Engine {
     #[inline]
     pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         if running.generation != token.generation() {
             return self.came_back_late(token);
         }
@@ -414,7 +414,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answered(&mut self, index: u32) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.outstanding -= 1;
         if running.outstanding == 0 {
             self.advance(index);
@@ -424,11 +424,11 @@ impl Engine {
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
-        if self.running[index].left > 0 {
+        if self.flight.running[index].left > 0 {
             self.leave_behind(index);
         }
         self.leave_log(index);
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         assert!(
             running.outstanding == 0,
             "plan {index} ends while steps are out"
@@ -439,13 +439,13 @@ impl Engine {
             volume.plans_ended = volume.plans_ended.wrapping_add(1);
         }
         if let Some(block) = running.scratch.take() {
-            self.scratch.give(block);
+            self.flight.scratch.give(block);
         }
         let lock = core::mem::replace(&mut running.lock, NONE);
         if lock != NONE {
             self.order.ranges.unlock(lock);
         }
-        self.running.give(index);
+        self.flight.running.give(index);
     }
 
     /// Flushes drives for the controller.
@@ -454,17 +454,17 @@ impl Engine {
             let outcome = FlushOutcome::Busy;
             return self.tell_controller(Message::Flushed { ticket, outcome });
         }
-        let index = self.running.take().expect("a plan is available");
-        self.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
+        let index = self.flight.running.take().expect("a plan is available");
+        self.flight.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
-            self.running[index].plan.push(step);
+            self.flight.running[index].plan.push(step);
         }
         self.start(index);
     }
 
     /// The volume of a plan, as the outside names it.
     pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
-        VolumeId(self.running[index].volume)
+        VolumeId(self.flight.running[index].volume)
     }
 }

@@ -137,8 +137,8 @@ impl Engine {
     }
 
     fn give_back(&mut self, index: u32) {
-        let Work::Background { part, .. } = self.running[index].work else {
-            unreachable!("{:?} looks at nothing", self.running[index].work);
+        let Work::Background { part, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} looks at nothing", self.flight.running[index].work);
         };
         self.release(index);
         self.order.ranges.parts.give(part);

@@ -70,8 +70,12 @@ impl Engine {
             if self.plans_available() <= PLANS_RESERVED {
                 return false;
             }
-            let plan_index = self.running.take().expect("a plan is available");
-            self.running[plan_index].prepare(Work::Direct { request: index }, at as u8, NONE);
+            let plan_index = self.flight.running.take().expect("a plan is available");
+            self.flight.running[plan_index].prepare(
+                Work::Direct { request: index },
+                at as u8,
+                NONE,
+            );
             let mut bytes = 0;
             let mut all = true;
             loop {
@@ -84,7 +88,7 @@ impl Engine {
                 let Some(cut) = self.cut(index, window) else {
                     break;
                 };
-                let room = self.running[plan_index].plan.steps().len() < self.steps_max(at);
+                let room = self.flight.running[plan_index].plan.steps().len() < self.steps_max(at);
                 if bytes >= READ_PLAN_BYTES_MAX || !room {
                     all = false;
                     break;
@@ -96,8 +100,8 @@ impl Engine {
                 bytes += u64::from(cut.length);
                 self.admission.requests[index].cursor += u64::from(cut.length);
             }
-            if self.running[plan_index].plan.steps().is_empty() {
-                self.running.give(plan_index);
+            if self.flight.running[plan_index].plan.steps().is_empty() {
+                self.flight.running.give(plan_index);
             } else {
                 self.desk.stats.plans_direct += 1;
                 self.admission.requests[index].outstanding += 1;
@@ -136,7 +140,9 @@ impl Engine {
                 let shape = &volume.shape;
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
-                self.running[plan_index].plan.transfer(step, cut.buffer);
+                self.flight.running[plan_index]
+                    .plan
+                    .transfer(step, cut.buffer);
                 self.desk.stats.pieces_direct += 1;
                 true
             }
@@ -360,11 +366,11 @@ impl Engine {
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;
         }
-        let plan_index = self.running.take().expect("a plan is available");
-        self.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
-        crate::plan::mirror::flush(&mut self.running[plan_index].plan, slots, shadows);
+        let plan_index = self.flight.running.take().expect("a plan is available");
+        self.flight.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
+        crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
-        self.running[plan_index].missed = unrecorded;
+        self.flight.running[plan_index].missed = unrecorded;
         self.admission.requests[index].outstanding += 1;
         self.start(plan_index);
         true

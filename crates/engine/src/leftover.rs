@@ -185,9 +185,9 @@ impl Engine {
     /// Commands that failed members have not given back and that nobody waits for, and those members.
     #[must_use]
     pub fn left_behind(&self) -> (usize, MemberSet) {
-        let mut found = self.leftovers.count();
-        for index in 0..self.running.capacity() as u32 {
-            let running = &self.running[index];
+        let mut found = self.flight.leftovers.count();
+        for index in 0..self.flight.running.capacity() as u32 {
+            let running = &self.flight.running[index];
             found.0 += usize::from(running.left);
             found.1.0 |= running.left_with.0;
         }
@@ -197,7 +197,7 @@ impl Engine {
     /// Stops waiting for what failed members have held for too long. Called while no output is queued,
     /// because an output may name a command that goes here.
     pub(crate) fn abandon_overdue(&mut self) {
-        if !core::mem::take(&mut self.abandon_due) {
+        if !core::mem::take(&mut self.flight.abandon_due) {
             return;
         }
         let overdue = |member: &MemberId| {
@@ -209,8 +209,8 @@ impl Engine {
         if members.is_empty() {
             return;
         }
-        for index in 0..self.running.capacity() as u32 {
-            if self.running[index].outstanding > 0 {
+        for index in 0..self.flight.running.capacity() as u32 {
+            if self.flight.running[index].outstanding > 0 {
                 self.abandon_commands(index, members);
             }
         }
@@ -218,8 +218,8 @@ impl Engine {
     }
 
     fn abandon_commands(&mut self, index: u32, members: MemberSet) {
-        for at in 0..self.running[index].states.len() {
-            let running = &self.running[index];
+        for at in 0..self.flight.running[index].states.len() {
+            let running = &self.flight.running[index];
             let state = running.states[at];
             let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
             if !is_theirs {
@@ -229,8 +229,8 @@ impl Engine {
                 // Too much is out already: this one is waited for.
                 return;
             }
-            let touches = self.touches_payload(index, &self.running[index].plan.steps()[at]);
-            let running = &mut self.running[index];
+            let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
+            let running = &mut self.flight.running[index];
             running.left += 1;
             running.left_with.insert(MemberId(state.member));
             running.payload_left |= touches;
@@ -239,7 +239,7 @@ impl Engine {
             self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }
-        if self.running[index].left > 0 && self.running[index].outstanding == 0 {
+        if self.flight.running[index].left > 0 && self.flight.running[index].outstanding == 0 {
             self.advance(index);
         }
     }
@@ -247,7 +247,7 @@ impl Engine {
     /// Makes sure of what a plan needs at most when it goes: an entry for its own commands, one for those of
     /// the single request that it was, each with all the memory.
     fn promise_room(&mut self, index: u32) -> bool {
-        let (mut pins, mut part) = (1, self.running[index].work.parts());
+        let (mut pins, mut part) = (1, self.flight.running[index].work.parts());
         while part != NONE {
             pins += 1;
             part = self.order.ranges.parts[part].next;
@@ -256,13 +256,13 @@ impl Engine {
             leftovers: 2,
             pins: 2 * pins,
         };
-        self.running[index].promised = room;
-        self.leftovers.promise(room)
+        self.flight.running[index].promised = room;
+        self.flight.leftovers.promise(room)
     }
 
     /// Whether a step reads from or writes to memory of clients.
     fn touches_payload(&self, index: u32, step: &Step) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         !planted(Bug::PinsForgotten)
             && running.plan.segments_of(step).any(|segment| {
                 let own = running
@@ -278,7 +278,7 @@ impl Engine {
 
     /// A command that was given up has come back while its plan is still there.
     pub(crate) fn came_back_early(&mut self, index: u32) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         assert!(
             running.left > 0,
             "a step of plan {index} was answered twice"
@@ -288,42 +288,45 @@ impl Engine {
         if running.left == 0 {
             running.payload_left = false;
             running.left_with = MemberSet::default();
-            self.leftovers.take_back_promise(running.promised);
+            self.flight.leftovers.take_back_promise(running.promised);
         }
     }
 
     /// A plan goes, or is made anew, while commands of it are still out: they and their memory stay.
     pub(crate) fn leave_behind(&mut self, index: u32) {
-        self.leftovers
-            .take_back_promise(self.running[index].promised);
-        let scratch = self.running[index].scratch.take();
+        self.flight
+            .leftovers
+            .take_back_promise(self.flight.running[index].promised);
+        let scratch = self.flight.running[index].scratch.take();
         if let Some(block) = scratch {
-            self.scratch.pin(block);
+            self.flight.scratch.pin(block);
         }
-        let single = core::mem::replace(&mut self.running[index].single, NONE);
-        let mut rest = self.running[index].left;
+        let single = core::mem::replace(&mut self.flight.running[index].single, NONE);
+        let mut rest = self.flight.running[index].left;
         if single != NONE {
-            let (commands, generation) = self.singles[single].give_up();
+            let (commands, generation) = self.flight.singles[single].give_up();
             let name = |generation| Token::of_single(single, generation, 0);
             self.keep(index, name(generation), commands, None);
-            self.singles[single].generation = self.leftovers.next_generation(generation, name);
-            self.singles.give(single);
+            self.flight.singles[single].generation =
+                self.flight.leftovers.next_generation(generation, name);
+            self.flight.singles.give(single);
             rest -= commands;
         }
         if rest > 0 {
-            let generation = self.running[index].generation;
+            let generation = self.flight.running[index].generation;
             let name = |generation| Token::new(index, generation, 0);
             self.keep(index, name(generation), rest, scratch);
-            self.running[index].generation = self.leftovers.next_generation(generation, name);
+            self.flight.running[index].generation =
+                self.flight.leftovers.next_generation(generation, name);
         }
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.left = 0;
         running.left_with = MemberSet::default();
         running.payload_left = false;
     }
 
     fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let members = running.left_with;
         let pins = if running.payload_left {
             self.pin_payload(running.work)
@@ -336,7 +339,7 @@ impl Engine {
             scratch,
             pins,
         };
-        self.leftovers.add(name.owner(), leftover);
+        self.flight.leftovers.add(name.owner(), leftover);
     }
 
     /// Pins all memory of clients that a plan's work uses; returns the chain of pins.
@@ -366,12 +369,12 @@ impl Engine {
     }
 
     fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
-        let at = self.leftovers.pins.take();
+        let at = self.flight.leftovers.pins.take();
         let at = at.expect("room for the pins was promised");
         let home = self.admission.requests[request]
             .origin
             .map_or(self.desk.id, |origin| origin.shard);
-        self.leftovers.pins[at] = Pin { buffer, home, next };
+        self.flight.leftovers.pins[at] = Pin { buffer, home, next };
         self.desk.outputs.push(if home == self.desk.id {
             Output::Pin(buffer)
         } else {
@@ -383,38 +386,38 @@ impl Engine {
     /// A command has come back whose plan is gone.
     #[cold]
     pub(crate) fn came_back_late(&mut self, token: Token) {
-        let position = self.leftovers.position(token.owner());
+        let position = self.flight.leftovers.position(token.owner());
         let position = position.unwrap_or_else(|| panic!("{token:?} was answered, and is not out"));
-        let at = self.leftovers.owners[position].1;
+        let at = self.flight.leftovers.owners[position].1;
         self.desk.stats.returned += 1;
-        self.leftovers.list[at].commands -= 1;
-        if self.leftovers.list[at].commands > 0 {
+        self.flight.leftovers.list[at].commands -= 1;
+        if self.flight.leftovers.list[at].commands > 0 {
             return;
         }
-        if let Some(block) = self.leftovers.list[at].scratch.take() {
-            self.scratch.unpin(block);
+        if let Some(block) = self.flight.leftovers.list[at].scratch.take() {
+            self.flight.scratch.unpin(block);
         }
-        let mut pin = self.leftovers.list[at].pins;
+        let mut pin = self.flight.leftovers.list[at].pins;
         while pin != NONE {
-            let Pin { buffer, home, next } = self.leftovers.pins[pin];
+            let Pin { buffer, home, next } = self.flight.leftovers.pins[pin];
             self.desk.outputs.push(if home == self.desk.id {
                 Output::Release(buffer)
             } else {
                 Output::Send(home, Message::Release(buffer))
             });
-            self.leftovers.pins.give(pin);
+            self.flight.leftovers.pins.give(pin);
             pin = next;
         }
-        self.leftovers.owners.swap_remove(position);
-        self.leftovers.list.give(at);
+        self.flight.leftovers.owners.swap_remove(position);
+        self.flight.leftovers.list.give(at);
     }
 
     /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
     pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
-        if !self.running[index].payload_left {
+        if !self.flight.running[index].payload_left {
             return false;
         }
-        match self.running[index].work {
+        match self.flight.running[index].work {
             Work::Direct { request } => {
                 self.release(index);
                 self.piece_done(request, Err(Failure::BufferHeld));

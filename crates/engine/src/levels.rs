@@ -76,8 +76,8 @@ impl Engine {
             forwarded_waiting: self.admission.forward_backlog.len(),
             forwards: self.admission.forwards,
             forwards_waiting: self.admission.waiting_forward.len(),
-            plans: self.running.used(),
-            singles: self.singles.used(),
+            plans: self.flight.running.used(),
+            singles: self.flight.singles.used(),
             parts: self.order.ranges.parts.used(),
             stalled: self.admission.stalled.len(),
             blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
@@ -86,10 +86,10 @@ impl Engine {
                 .iter()
                 .map(|volume| volume.writes_running as usize)
                 .sum(),
-            scratch_waiting: self.waiting_scratch.len(),
+            scratch_waiting: self.flight.waiting_scratch.len(),
             log_waiting: self.logs_waiting,
-            acknowledgements: self.held.len(),
-            recoveries: self.recovering.len(),
+            acknowledgements: self.flight.held.len(),
+            recoveries: self.flight.recovering.len(),
         }
     }
 
@@ -101,16 +101,16 @@ impl Engine {
             self.admission.forward_backlog.capacity(),
             self.admission.waiting_forward.capacity(),
             self.admission.stalled.capacity(),
-            self.waiting_scratch.capacity(),
-            self.held.capacity(),
-            self.recovering.capacity(),
+            self.flight.waiting_scratch.capacity(),
+            self.flight.held.capacity(),
+            self.flight.recovering.capacity(),
             self.owing_logs.capacity(),
             self.order.held_bands.capacity(),
             self.desk.outputs.capacity(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
-        let plans = (0..self.running.capacity() as u32).map(|index| {
-            let running = &self.running[index];
+        let plans = (0..self.flight.running.capacity() as u32).map(|index| {
+            let running = &self.flight.running[index];
             running.plan.room() + running.states.capacity()
         });
         let logs = self.logs.iter().map(|log| log.room());

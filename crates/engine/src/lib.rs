@@ -85,6 +85,7 @@ pub mod event;
 mod exchanged;
 mod expect;
 mod failing;
+mod flight;
 mod hold;
 mod inflight;
 mod inspect;

@@ -195,6 +195,7 @@ impl Engine {
             self.volumes[at].logs = alloc::vec![NONE; members as usize];
             for slot in mine {
                 let buffer = self
+                    .flight
                     .scratch
                     .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
@@ -207,7 +208,7 @@ impl Engine {
 
     /// A plan has come to its log step. Returns whether it may write when that is done.
     pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let volume = &self.volumes[running.volume as usize];
         let slot = running.plan.steps()[at].slot;
         let member = volume.member(slot, false);
@@ -222,11 +223,11 @@ impl Engine {
         }
         let is_watched = member.is_some_and(|member| self.members.watched.has(member));
         if is_watched && self.is_exchanged(index, slot) {
-            self.running[index].states[at].progress = Progress::Missed;
+            self.flight.running[index].states[at].progress = Progress::Missed;
             return true;
         }
-        let volume = &self.volumes[self.running[index].volume as usize];
-        let running = &mut self.running[index];
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let running = &mut self.flight.running[index];
         running.states[at].progress = Progress::Outstanding;
         running.outstanding += 1;
         if running.log == NONE {
@@ -274,7 +275,7 @@ impl Engine {
         log.plans.clear();
         log.unit_bytes = LOG_HEADER_BYTES;
         while let Some(&plan) = log.waiting.front().filter(|_| !is_empty) {
-            if !log.add(plan, &self.running[plan].plan) {
+            if !log.add(plan, &self.flight.running[plan].plan) {
                 break;
             }
             log.waiting.pop_front();
@@ -291,7 +292,7 @@ impl Engine {
         log.since = self.desk.now;
         log.cancelled = 0;
         let name = |generation| Token::of_log(index as u32, generation, 0);
-        log.generation = self.leftovers.free_generation(log.generation, name);
+        log.generation = self.flight.leftovers.free_generation(log.generation, name);
         let volume = &self.volumes[log.unit.volume.0 as usize];
         let in_service = volume.member(log.unit.slot, false);
         let copied_to = volume.member(log.unit.slot, true);
@@ -330,7 +331,7 @@ impl Engine {
 
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
     pub(super) fn give_up_unlogged(&mut self, plan: u32) {
-        let running = &mut self.running[plan];
+        let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
         let slot = self.logs[running.log as usize].unit.slot;
         let volume = &self.volumes[running.volume as usize];
@@ -347,7 +348,7 @@ impl Engine {
 
     /// The volume has failed under a plan: the unit that it is in stands for what was not written whole.
     pub(crate) fn keep_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.running[plan].log, NONE);
+        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index != NONE {
             self.logs[index as usize].stage = Stage::Kept;
         }
@@ -357,11 +358,11 @@ impl Engine {
     /// on record: until then it could come back as if it were current. If its volume has failed, that will
     /// never be, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.running[plan].log, NONE);
+        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index == NONE {
             return;
         }
-        let missed = self.running[plan].missed;
+        let missed = self.flight.running[plan].missed;
         if missed.is_empty() {
             self.left_log(index);
         } else {
@@ -419,11 +420,11 @@ impl Engine {
         let at = log.unit.volume.0;
         let volume = &self.volumes[at as usize];
         let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
-        let plan = self.running.take().expect("a plan is available");
+        let plan = self.flight.running.take().expect("a plan is available");
         log.stage = Stage::Flushing;
         let work = Work::LogFlush { log: index as u32 };
-        self.running[plan].prepare(work, at, NONE);
-        mirror::flush(&mut self.running[plan].plan, slots, shadows);
+        self.flight.running[plan].prepare(work, at, NONE);
+        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
         self.start(plan);
     }
 
@@ -451,7 +452,7 @@ impl Engine {
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
         let log = &self.logs[token.index() as usize];
         log.plans.iter().flat_map(|&plan| {
-            let plan = &self.running[plan].plan;
+            let plan = &self.flight.running[plan].plan;
             let steps = plan.steps().iter();
             steps
                 .filter(|step| matches!(step.kind, StepKind::Log { .. }))

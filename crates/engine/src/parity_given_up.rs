@@ -53,7 +53,10 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);
         let is_hosts = self.view_of(key).readable.0 & !piece.avoid.0 == 0;
-        let own = self.running[index].piecewise.as_mut().expect(IN_PIECES);
+        let own = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
         if own.refine(shape.block_bytes) {
             return Instead::PlanAgain;
         }
@@ -88,7 +91,7 @@ impl Engine {
             if is_recorded {
                 continue;
             }
-            let running = &mut self.running[index];
+            let running = &mut self.flight.running[index];
             let mut own = step;
             own.shadow = shadow;
             running.plan.push(own);
@@ -98,11 +101,11 @@ impl Engine {
             });
             running.outstanding += 1;
         }
-        let steps = self.running[index].states.len();
+        let steps = self.flight.running[index].states.len();
         if steps == 0 {
             return Instead::PlanAgain;
         }
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.write_nothing_more();
         running.piecewise.as_mut().expect(IN_PIECES).parity = PieceParity::BeingGivenUp;
         for at in 0..steps {
@@ -114,7 +117,7 @@ impl Engine {
     /// The parity slot of a write's piece, if blocks that cannot be read are why it cannot be computed, and all
     /// that is written has a drive of its own.
     fn parity_in_doubt(&self, index: u32, key: BandKey, piece: &Piecewise) -> Option<Slot> {
-        let Work::Write { parts } = self.running[index].work else {
+        let Work::Write { parts } = self.flight.running[index].work else {
             return None;
         };
         let volume = &self.volumes[key.volume as usize];
@@ -150,7 +153,10 @@ impl Engine {
 
     /// The controller has recorded the loss of a piece's parity, or could not.
     pub(crate) fn parity_recorded(&mut self, index: u32, recorded: bool) {
-        let piece = self.running[index].piecewise.as_mut().expect(IN_PIECES);
+        let piece = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
         if !recorded {
             piece.parity = PieceParity::NotRecorded;
         }
@@ -158,7 +164,7 @@ impl Engine {
 
     /// How a piece stands whose steps are done; one whose parity has been recorded goes on without.
     pub(crate) fn parity_of_piece(&mut self, index: u32) -> PieceParity {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         let missed = running
             .states
             .iter()
@@ -178,7 +184,7 @@ impl Engine {
 
     /// Whether a drive missed what was written to it alone.
     pub(crate) fn misses_data(&self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let mut steps = running.plan.steps().iter().zip(running.states.iter());
         steps.any(|(step, state)| !step.shadow && state.progress == Progress::Missed)
     }

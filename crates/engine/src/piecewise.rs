@@ -129,7 +129,7 @@ impl Engine {
     /// Reads of a plan under a lock brought nothing: goes on without what could not be read.
     pub(crate) fn go_around(&mut self, index: u32) {
         self.desk.stats.replans += 1;
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         assert!(
             !running.wrote,
             "a plan that has written only finishes from memory"
@@ -152,7 +152,7 @@ impl Engine {
         if unreadable != SlotSet(0) {
             piecewise.narrow(unreadable);
         }
-        self.running[index].piecewise = Some(piecewise);
+        self.flight.running[index].piecewise = Some(piecewise);
         if !self.plan_piece(index) {
             self.finished(index);
         }
@@ -161,7 +161,7 @@ impl Engine {
     /// Some merged writes cannot be logged together: what they share may be lost or unreadable. Puts them
     /// back to be planned one by one, in order; false if that is not the trouble.
     pub(crate) fn split_chain(&mut self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let Work::Write { parts } = running.work else {
             return false;
         };
@@ -182,7 +182,7 @@ impl Engine {
     /// chunk, as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if that is
     /// not the trouble.
     pub(crate) fn zero_in_turn(&mut self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let volume = &self.volumes[running.volume as usize];
         let Work::Write { parts } = running.work else {
             return false;
@@ -199,7 +199,7 @@ impl Engine {
             return true;
         }
         let chunks = volume.shape.data_members();
-        self.running[index].piecewise = Some(Piecewise {
+        self.flight.running[index].piecewise = Some(Piecewise {
             chunks,
             ..Piecewise::new(self.range_of(parts))
         });
@@ -211,7 +211,10 @@ impl Engine {
 
     /// Gives a plan up and puts its parts back at the head of their queue.
     fn plan_again(&mut self, index: u32) {
-        let (parts, lock) = (self.running[index].work.parts(), self.running[index].lock);
+        let (parts, lock) = (
+            self.flight.running[index].work.parts(),
+            self.flight.running[index].lock,
+        );
         // What stays behind goes by the chain of parts, which is about to become longer.
         self.renew(index);
         // Requeue before unlocking, so that nobody who came later gets the range first.
@@ -244,7 +247,10 @@ impl Engine {
             return self.pass_piece(index) && self.plan_piece(index);
         }
         let scrubs = self.scrubs(index);
-        let piecewise = self.running[index].piecewise.as_mut().expect(IN_PIECES);
+        let piecewise = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
         if scrubs && let Some(slot) = piecewise.unhealed() {
             piecewise.healed = piecewise.healed.with(slot);
         }
@@ -258,14 +264,14 @@ impl Engine {
 
     fn end_pieces(&mut self, index: u32) {
         self.renew(index);
-        self.running[index].piecewise = None;
+        self.flight.running[index].piecewise = None;
     }
 
     /// Starts the piece under way, or the first one behind it that can be done; false if there is none.
     fn plan_piece(&mut self, index: u32) -> bool {
         loop {
             self.renew(index);
-            let running = &self.running[index];
+            let running = &self.flight.running[index];
             let piecewise = running.piecewise.expect(IN_PIECES);
             let key = self.order.ranges.key_of_lock(running.lock);
             if self.plan_range(index, key, &piecewise).is_ok() {
@@ -286,11 +292,11 @@ impl Engine {
 
     /// Gives the piece under way up and goes on behind it; false if there is nothing more to do.
     fn pass_piece(&mut self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let piecewise = running.piecewise.expect(IN_PIECES);
         let key = self.order.ranges.key_of_lock(running.lock);
         let goes_on = self.piece_failed(index, key, &piecewise);
-        let piecewise = self.running[index].piecewise.as_mut();
+        let piecewise = self.flight.running[index].piecewise.as_mut();
         if goes_on && piecewise.is_some_and(Piecewise::step) {
             return true;
         }
@@ -304,7 +310,7 @@ impl Engine {
         key: BandKey,
         piecewise: &Piecewise,
     ) -> Result<(), NotEnoughMembers> {
-        match self.running[index].work {
+        match self.flight.running[index].work {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
                 let whole = self.order.ranges.parts[part];
@@ -329,11 +335,11 @@ impl Engine {
 
     /// A piece cannot be done with what is readable; returns whether the others are worth doing.
     fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
-        let mut at = match self.running[index].work {
+        let mut at = match self.flight.running[index].work {
             Work::Background { .. } => return self.job_failed_at(index, piecewise),
             work => work.parts(),
         };
-        let is_write = matches!(self.running[index].work, Work::Write { .. });
+        let is_write = matches!(self.flight.running[index].work, Work::Write { .. });
         while at != NONE {
             let mut part = self.order.ranges.parts[at];
             if let PartKind::Zero { .. } = part.kind {
@@ -368,7 +374,7 @@ impl Engine {
 
     /// Tells of blocks that have been read by reconstruction and written back.
     pub(crate) fn tell_repairs(&mut self, index: u32) {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
         let is_read = matches!(running.work, Work::Reconstruct { .. });
         if !is_read && !running.piecewise.is_some_and(heals) {

@@ -64,11 +64,11 @@ impl Engine {
     /// Hands failed steps of direct reads on to reconstruction, as far as parts are free.
     #[inline]
     pub(crate) fn continue_recovering(&mut self) {
-        while let Some(&plan_index) = self.recovering.front() {
+        while let Some(&plan_index) = self.flight.recovering.front() {
             if !self.recover_plan(plan_index) {
                 return;
             }
-            self.recovering.pop_front();
+            self.flight.recovering.pop_front();
             let request = self.direct_request(plan_index);
             self.release(plan_index);
             self.piece_done(request, Ok(()));
@@ -77,7 +77,7 @@ impl Engine {
 
     /// The request of a plan that needs no lock: only of those is something handed on.
     fn direct_request(&self, plan_index: u32) -> u32 {
-        match self.running[plan_index].work {
+        match self.flight.running[plan_index].work {
             Work::Direct { request } => request,
             work => unreachable!("{work:?} goes around what it cannot read"),
         }
@@ -87,17 +87,17 @@ impl Engine {
     fn recover_plan(&mut self, plan_index: u32) -> bool {
         let request = self.direct_request(plan_index);
         loop {
-            let running = &self.running[plan_index];
+            let running = &self.flight.running[plan_index];
             let (at, done) = running.recover;
             let Some(step) = running.plan.steps().get(at as usize).copied() else {
                 return true;
             };
             let Progress::Failed { media } = running.states[at as usize].progress else {
-                self.running[plan_index].recover = (at + 1, 0);
+                self.flight.running[plan_index].recover = (at + 1, 0);
                 continue;
             };
             if done == step.length_bytes {
-                self.running[plan_index].recover = (at + 1, 0);
+                self.flight.running[plan_index].recover = (at + 1, 0);
                 continue;
             }
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
@@ -121,13 +121,13 @@ impl Engine {
                     return false;
                 }
             }
-            self.running[plan_index].recover.1 = done + u64::from(cut.length);
+            self.flight.running[plan_index].recover.1 = done + u64::from(cut.length);
         }
     }
 
     /// The first piece, inside one chunk and one segment, of a failed step from `done` bytes on.
     fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
-        let running = &self.running[plan_index];
+        let running = &self.flight.running[plan_index];
         let (volume, plan): (&Volume, &Plan) =
             (&self.volumes[running.volume as usize], &running.plan);
         let shape = &volume.shape;

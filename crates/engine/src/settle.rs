@@ -19,14 +19,14 @@ impl Engine {
     /// All steps of a plan are done.
     #[inline]
     pub(crate) fn finished(&mut self, index: u32) {
-        if self.running[index].piecewise.is_some() && self.next_piece(index) {
+        if self.flight.running[index].piecewise.is_some() && self.next_piece(index) {
             return;
         }
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let recorded = running.missed.within(self.members.durable_failed)
             || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.can_do_without(index) && !self.hopeless(index) {
-            self.held.push(index);
+            self.flight.held.push(index);
             return;
         }
         self.settle(index);
@@ -37,14 +37,14 @@ impl Engine {
         self.settle_logs();
         self.settle_unlogged();
         let mut at = 0;
-        while at < self.held.len() {
-            let index = self.held[at];
-            if self.running[index]
+        while at < self.flight.held.len() {
+            let index = self.flight.held[at];
+            if self.flight.running[index]
                 .missed
                 .within(self.members.durable_failed)
                 || self.hopeless(index)
             {
-                self.held.swap_remove(at);
+                self.flight.held.swap_remove(at);
                 self.settle(index);
             } else {
                 at += 1;
@@ -55,7 +55,7 @@ impl Engine {
     /// Whether the volume can do without what members missed, once that is on record. Without redundancy it can only
     /// do without a drive that is being copied to: an update that names it may be on some members already.
     fn can_do_without(&self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let volume = self.volumes.get(running.volume as usize);
         volume.is_some_and(|volume| {
             let mut missed = running.missed.iter();
@@ -67,14 +67,14 @@ impl Engine {
     /// member would not be recorded, or nothing can be recorded of it.
     fn hopeless(&self, index: u32) -> bool {
         self.volumes
-            .get(self.running[index].volume as usize)
+            .get(self.flight.running[index].volume as usize)
             .is_some_and(|volume| volume.records_nothing)
     }
 
     /// Hands a finished plan's outcome to whom it was for, and frees it.
     #[inline]
     fn settle(&mut self, index: u32) {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let lost = !running.missed.is_empty() && !self.still_protected(index);
         let work = running.work;
         if lost {
@@ -102,7 +102,7 @@ impl Engine {
             }
             Work::Background { .. } => self.background_done(index),
             Work::LogFlush { log } => {
-                let missed = self.running[index].missed;
+                let missed = self.flight.running[index].missed;
                 self.release(index);
                 self.log_flushed(log, missed);
             }
@@ -111,7 +111,7 @@ impl Engine {
                 self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
-                let missed = self.running[index].missed;
+                let missed = self.flight.running[index].missed;
                 self.release(index);
                 let outcome = if missed.is_empty() {
                     FlushOutcome::Complete
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Whether what a plan wrote can still be read although some members missed it.
     fn still_protected(&self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return true;
         };

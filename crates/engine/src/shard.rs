@@ -11,6 +11,7 @@ use crate::control::message::Message;
 use crate::control::record::{ContainerView, Record};
 use crate::desk::Desk;
 use crate::event::Event;
+use crate::flight::Flight;
 use crate::hold::HELD_MAX;
 use crate::inflight::Running;
 use crate::inspect::Inspection;
@@ -47,12 +48,6 @@ use alloc::vec::Vec;
 pub struct Engine {
     pub(crate) volumes: Vec<Volume>,
     pub(crate) view: Arc<ContainerView>,
-    /// Requests that run without a plan.
-    pub(crate) singles: Pool<Single>,
-    /// Those of them that may yet need one.
-    pub(crate) unplanned: usize,
-    pub(crate) running: Pool<Running>,
-    pub(crate) scratch: Scratch,
     /// The write-hole logs that this shard writes.
     pub(crate) logs: Vec<SlotLog>,
     /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
@@ -63,17 +58,8 @@ pub struct Engine {
     pub(crate) logs_waiting: usize,
     /// The bitmaps that this shard writes: all, on the controller's.
     pub(crate) keepers: Vec<Keeper>,
-    /// Plans that wait for scratch memory.
-    pub(crate) waiting_scratch: VecDeque<u32>,
-    /// Direct reads with failed steps that wait to be handed on.
-    pub(crate) recovering: VecDeque<u32>,
     /// A stripe that somebody looks at.
     pub(crate) inspection: Option<Inspection>,
-    /// Finished plans that may not be acknowledged before a failed mark is durable.
-    pub(crate) held: Vec<u32>,
-    pub(crate) leftovers: Leftovers,
-    /// Failed members may hold commands for too long.
-    pub(crate) abandon_due: bool,
     /// An epoch that waits for writes to drain before it is confirmed.
     pub(crate) unconfirmed: Option<u64>,
     pub(crate) controller: Option<Controller>,
@@ -82,6 +68,7 @@ pub struct Engine {
     pub(crate) members: Members,
     pub(crate) order: Order,
     pub(crate) admission: Admission,
+    pub(crate) flight: Flight,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -131,23 +118,12 @@ impl Engine {
         let mut engine = Engine {
             volumes: volumes.collect(),
             view: view.clone(),
-            singles: Pool::new(PLANS_MAX, Single::idle),
-            unplanned: 0,
-            running: Pool::new(PLANS_MAX, || {
-                Running::new(Plan::with_capacity(steps, 2 * steps), steps)
-            }),
-            scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             logs: Vec::new(),
             owing_logs: Vec::with_capacity(PLANS_MAX),
             unlogged: Vec::with_capacity(PLANS_MAX),
             logs_waiting: 0,
             keepers: Vec::new(),
-            waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
-            recovering: VecDeque::with_capacity(PLANS_MAX),
             inspection: None,
-            held: Vec::with_capacity(PLANS_MAX),
-            leftovers: Leftovers::new(),
-            abandon_due: false,
             unconfirmed: None,
             controller: None,
             sweeps: Sweeps::new(now),
@@ -184,6 +160,19 @@ impl Engine {
                 waiting_forward: VecDeque::with_capacity(REQUESTS_MAX),
                 local_requests: 0,
                 forwarded_requests: 0,
+            },
+            flight: Flight {
+                running: Pool::new(PLANS_MAX, || {
+                    Running::new(Plan::with_capacity(steps, 2 * steps), steps)
+                }),
+                singles: Pool::new(PLANS_MAX, Single::idle),
+                unplanned: 0,
+                scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
+                waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
+                recovering: VecDeque::with_capacity(PLANS_MAX),
+                held: Vec::with_capacity(PLANS_MAX),
+                leftovers: Leftovers::new(),
+                abandon_due: false,
             },
         };
         engine.adopt(view);
@@ -251,8 +240,8 @@ impl Engine {
             .iter()
             .filter_map(|volume| volume.job.as_ref()?.next_wake(self.desk.now))
             .min();
-        let busy = self.running.used() > 0
-            || self.singles.used() > 0
+        let busy = self.flight.running.used() > 0
+            || self.flight.singles.used() > 0
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.sweeps.next());
@@ -338,19 +327,19 @@ impl Engine {
     #[must_use]
     #[inline]
     pub fn step(&self, token: Token) -> &Step {
-        &self.running[token.index()].plan.steps()[token.step()]
+        &self.flight.running[token.index()].plan.steps()[token.step()]
     }
 
     /// The memory of the command or computation that a token names, in order.
     #[inline]
     pub fn memory(&self, token: Token) -> Segments<'_> {
         if token.is_single() {
-            return Segments::alone(self.singles[token.index()].memory());
+            return Segments::alone(self.flight.singles[token.index()].memory());
         }
         if token.is_log() {
             return self.log_memory(token);
         }
-        let plan = &self.running[token.index()].plan;
+        let plan = &self.flight.running[token.index()].plan;
         plan.segments_of(&plan.steps()[token.step()])
     }
 
@@ -389,7 +378,7 @@ impl Engine {
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
         self.admission.requests.used()
-            + self.singles.used()
+            + self.flight.singles.used()
             + self.admission.backlog.len()
             + self.admission.forward_backlog.len()
     }

@@ -111,7 +111,7 @@ impl Engine {
     /// Plans that can still be started: every single request may need one.
     #[inline]
     pub(crate) fn plans_available(&self) -> usize {
-        self.running.available() - self.unplanned
+        self.flight.running.available() - self.flight.unplanned
     }
 
     /// Starts a request without a plan; false if it needs one. The tag of a request that was forwarded
@@ -130,7 +130,7 @@ impl Engine {
         if self.plans_available() <= PLANS_RESERVED
             // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
             // so it must not fail any more for want of a slot.
-            || self.singles.available() == 0
+            || self.flight.singles.available() == 0
         {
             return false;
         }
@@ -157,13 +157,13 @@ impl Engine {
 
     #[inline]
     fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
-        let index = self.singles.take().expect("a single is available");
+        let index = self.flight.singles.take().expect("a single is available");
         if from.is_some() {
             self.admission.forwarded_requests += 1;
         } else {
             self.admission.local_requests += 1;
         }
-        let single = &mut self.singles[index];
+        let single = &mut self.flight.singles[index];
         single.from = from;
         single.request = *request;
         single.plan = NONE;
@@ -320,7 +320,7 @@ impl Engine {
             return self.piece_done(ticket, result);
         }
         let index = ticket & !SINGLE_TICKET;
-        let is_with_drives = self.singles[index].outstanding != 0;
+        let is_with_drives = self.flight.singles[index].outstanding != 0;
         assert!(!is_with_drives, "single {index} was answered by a shard");
         self.desk.stats.request_errors += u64::from(result.is_err());
         self.answer_single(index, result);
@@ -328,8 +328,8 @@ impl Engine {
 
     #[inline]
     fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
-        self.unplanned += 1;
-        let single = &mut self.singles[index];
+        self.flight.unplanned += 1;
+        let single = &mut self.flight.singles[index];
         let volume = &self.volumes[single.request.volume.0 as usize];
         let length_bytes = u64::from(single.request.length_bytes);
         single.started = self.desk.now;
@@ -369,7 +369,7 @@ impl Engine {
     #[inline]
     pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index(), token.step() as u8);
-        let single = &mut self.singles[index];
+        let single = &mut self.flight.singles[index];
         if single.generation != token.generation() {
             return self.came_back_late(token);
         }
@@ -392,8 +392,8 @@ impl Engine {
 
     #[inline]
     fn finish_single(&mut self, index: u32) {
-        self.unplanned -= 1;
-        let lock = self.singles[index].lock;
+        self.flight.unplanned -= 1;
+        let lock = self.flight.singles[index].lock;
         if lock != NONE {
             self.order.ranges.unlock_quiet(lock);
         }
@@ -402,12 +402,12 @@ impl Engine {
 
     #[inline]
     fn answer_single(&mut self, index: u32, result: Result<(), Failure>) {
-        let single = &self.singles[index];
+        let single = &self.flight.singles[index];
         let (tag, from) = (single.request.tag, single.from);
         if single.request.operation == Operation::Write {
             self.volumes[single.request.volume.0 as usize].writes_running -= 1;
         }
-        self.singles.give(index);
+        self.flight.singles.give(index);
         self.desk.outputs.push(if let Some(shard) = from {
             self.admission.forwarded_requests -= 1;
             let ticket = tag as u32;
@@ -421,16 +421,16 @@ impl Engine {
     /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
     #[cold]
     fn single_in_trouble(&mut self, index: u32, copy: u8, result: Result<(), MemberError>) {
-        if self.singles[index].plan == NONE {
+        if self.flight.singles[index].plan == NONE {
             self.plan_single(index);
         }
-        let single = &mut self.singles[index];
+        let single = &mut self.flight.singles[index];
         let plan = single.plan;
         single.outstanding &= !(1 << copy);
-        let running = &mut self.running[plan];
+        let running = &mut self.flight.running[plan];
         if single.outstanding == 0 {
             running.single = NONE;
-            self.singles.give(index);
+            self.flight.singles.give(index);
         }
         let token = Token::new(plan, running.generation, usize::from(copy));
         self.step_done(token, result);
@@ -439,7 +439,7 @@ impl Engine {
     /// Makes a plan of a single request, in the state in which it is.
     #[cold]
     fn plan_single(&mut self, index: u32) {
-        let single = &self.singles[index];
+        let single = &self.flight.singles[index];
         let (request, lock) = (single.request, single.lock);
         let volume = &self.volumes[request.volume.0 as usize];
         let place = volume.shape.locate(request.offset_bytes);
@@ -457,16 +457,17 @@ impl Engine {
             self.order.ranges.lock_in_band(lock)
         };
         let plan_index = self
+            .flight
             .running
             .take()
             .expect("a plan is kept for every single request");
-        let running = &mut self.running[plan_index];
+        let running = &mut self.flight.running[plan_index];
         let work = Work::Direct {
             request: request_index,
         };
         running.prepare(work, request.volume.0, lock);
         running.states.clear();
-        let single = &mut self.singles[index];
+        let single = &mut self.flight.singles[index];
         for copy in 0..usize::from(single.copies) {
             let (slot, member) = (single.slots[copy], single.members[copy]);
             let length_bytes = u64::from(request.length_bytes);
@@ -488,15 +489,15 @@ impl Engine {
         running.single = index;
         single.plan = plan_index;
         single.lock = NONE;
-        self.unplanned -= 1;
+        self.flight.unplanned -= 1;
         self.desk.stats.plans_direct += 1;
     }
 
     /// Plans single requests that have been outstanding for too long, or are with failed members: plans are
     /// what deadlines are about.
     pub(crate) fn plan_overdue_singles(&mut self) {
-        for index in 0..self.singles.capacity() as u32 {
-            let single = &self.singles[index];
+        for index in 0..self.flight.singles.capacity() as u32 {
+            let single = &self.flight.singles[index];
             if single.outstanding == 0 || single.plan != NONE {
                 continue;
             }

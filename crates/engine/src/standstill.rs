@@ -74,11 +74,11 @@ impl Engine {
     fn begin_later(&mut self, late: Nanos) {
         let now = self.desk.now;
         let shift = |began: &mut Nanos| *began = began.after(late).min(now);
-        for index in 0..self.running.capacity() as u32 {
-            shift(&mut self.running[index].started);
+        for index in 0..self.flight.running.capacity() as u32 {
+            shift(&mut self.flight.running[index].started);
         }
-        for index in 0..self.singles.capacity() as u32 {
-            shift(&mut self.singles[index].started);
+        for index in 0..self.flight.singles.capacity() as u32 {
+            shift(&mut self.flight.singles[index].started);
         }
         for log in &mut self.logs {
             shift(log.began());

@@ -153,6 +153,7 @@ impl Engine {
                 continue;
             }
             let buffer = self
+                .flight
                 .scratch
                 .take_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
@@ -215,12 +216,12 @@ impl Engine {
 
     /// Writes what has changed to everybody who carries the bitmap.
     fn issue_bits(&mut self, index: usize) {
-        let plan = self.running.take().expect("a plan is available");
+        let plan = self.flight.running.take().expect("a plan is available");
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
         let volume = keeper.volume as u8;
         let length_bytes = (to - from) as u64 * 8;
-        let running = &mut self.running[plan];
+        let running = &mut self.flight.running[plan];
         running.prepare(Work::Bitmap { volume }, volume, NONE);
         let kind = StepKind::Write { fua: true };
         for (slot, member) in (0u8..).zip(&self.volumes[keeper.volume].view.slots) {
@@ -359,10 +360,10 @@ impl Engine {
         if self.plans_available() == 0 {
             return;
         }
-        let plan = self.running.take().expect("a plan is available");
+        let plan = self.flight.running.take().expect("a plan is available");
         let work = Work::Bitmap { volume: at as u8 };
-        self.running[plan].prepare(work, at as u8, NONE);
-        mirror::flush(&mut self.running[plan].plan, slots, shadows);
+        self.flight.running[plan].prepare(work, at as u8, NONE);
+        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
         self.keepers[index].stage = Stage::Flushing;
         self.start(plan);
     }

@@ -71,7 +71,10 @@ fn engine() -> Engine {
         };
         engine.handle(Input::Request(request), Nanos(1));
     }
-    assert_eq!((engine.singles.used(), engine.running.used()), (1, 1));
+    assert_eq!(
+        (engine.flight.singles.used(), engine.flight.running.used()),
+        (1, 1)
+    );
     engine
 }
 
@@ -95,12 +98,12 @@ macro_rules! noticed {
 
 noticed! {
     a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.local_requests += 1;
-    a_lost_single_is_noticed, "may yet need a plan", |engine| engine.unplanned = 0;
+    a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.unplanned = 0;
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.in_flight[1] = 0;
-    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.running[0].outstanding += 1;
-    a_lost_lock_is_noticed, "those who hold one", |engine| engine.running[0].lock = 5;
+    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].outstanding += 1;
+    a_lost_lock_is_noticed, "those who hold one", |engine| engine.flight.running[0].lock = 5;
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
-        engine.scratch.take(4096);
+        engine.flight.scratch.take(4096);
     };
     a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.forwards += 1;
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
@@ -109,8 +112,8 @@ noticed! {
     a_request_in_a_list_too_many_is_noticed, "lists in which request 0 waits", |engine| {
         engine.admission.stalled.push_back(0);
     };
-    a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.held.push(0);
-    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.held.push(7);
+    a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.held.push(0);
+    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.held.push(7);
     a_leak_of_a_part_is_noticed, "parts that wait or are planned", |engine| {
         engine.order.ranges.parts.take();
     };
@@ -132,8 +135,8 @@ noticed! {
         engine.logs_waiting += 1;
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
-        let name = crate::token::Token::new(0, engine.running[0].generation, 0);
-        assert!(engine.leftovers.add_command(name, MemberId(1)));
+        let name = crate::token::Token::new(0, engine.flight.running[0].generation, 0);
+        assert!(engine.flight.leftovers.add_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
         engine.admission.requests.take();

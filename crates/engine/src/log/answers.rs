@@ -84,7 +84,11 @@ impl Engine {
                 let Some(member) = member.filter(|_| log.awaits(copy)) else {
                     continue;
                 };
-                if !self.leftovers.add_command(log.name(index, copy), member) {
+                if !self
+                    .flight
+                    .leftovers
+                    .add_command(log.name(index, copy), member)
+                {
                     return;
                 }
                 self.members.in_flight[member.0 as usize] -= 1;
@@ -117,7 +121,7 @@ impl Engine {
             Progress::Done
         };
         for &plan in &plans {
-            let running = &mut self.running[plan];
+            let running = &mut self.flight.running[plan];
             running.answer_log_steps(progress);
             if let Some(member) = member.filter(|_| missed) {
                 running.missed.insert(member);

@@ -59,7 +59,7 @@ impl Engine {
     /// A plan that waits for a log whose drive was exchanged goes on without: no parity is left that could be
     /// wrong, and the loss of the old drive is on record.
     fn pass_log(&mut self, plan: u32) {
-        let running = &mut self.running[plan];
+        let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
         running.log = NONE;
         if running.outstanding == 0 {

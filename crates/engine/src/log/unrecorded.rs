@@ -14,7 +14,7 @@ impl Engine {
     /// Whether a plan has to wait before its next stage; it is advanced when it may go on.
     #[inline]
     pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
-        let running = &self.running[index];
+        let running = &self.flight.running[index];
         if planted(Bug::UnloggedBeforeRecord)
             || running.wrote
             || !matches!(running.work, Work::Write { .. })
@@ -38,7 +38,7 @@ impl Engine {
     /// is not on record, or it would not be lost: with that it cannot be taken for one that is done.
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
-        let running = &mut self.running[index];
+        let running = &mut self.flight.running[index];
         running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
         running.write_nothing_more();
     }
@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn settle_unlogged(&mut self) {
         for _ in 0..self.unlogged.len() {
             let index = self.unlogged.remove(0);
-            let running = &mut self.running[index];
+            let running = &mut self.flight.running[index];
             let volume = &self.volumes[running.volume as usize];
             // They miss this write, if it comes to that.
             running.missed.0 |= volume.unrecorded.0;
