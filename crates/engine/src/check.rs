@@ -108,7 +108,7 @@ impl Engine {
         let single = singles
             .iter()
             .flat_map(|&index| self.flight.singles[index].waits_for());
-        let logs = self.logs.iter().flat_map(|log| log.waits_for());
+        let logs = self.hole_logs.logs.iter().flat_map(|log| log.waits_for());
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
         }
@@ -214,7 +214,9 @@ impl Engine {
             .waiting_scratch
             .iter()
             .chain(&self.flight.recovering);
-        let lists = lists.chain(&self.flight.held).chain(&self.unlogged);
+        let lists = lists
+            .chain(&self.flight.held)
+            .chain(&self.hole_logs.unlogged);
         lists.for_each(|&index| waits.add("plan", index));
         if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
             waits.add("plan", index);

@@ -87,7 +87,7 @@ impl Engine {
                 .map(|volume| volume.writes_running as usize)
                 .sum(),
             scratch_waiting: self.flight.waiting_scratch.len(),
-            log_waiting: self.logs_waiting,
+            log_waiting: self.hole_logs.logs_waiting,
             acknowledgements: self.flight.held.len(),
             recoveries: self.flight.recovering.len(),
         }
@@ -104,7 +104,7 @@ impl Engine {
             self.flight.waiting_scratch.capacity(),
             self.flight.held.capacity(),
             self.flight.recovering.capacity(),
-            self.owing_logs.capacity(),
+            self.hole_logs.owing_logs.capacity(),
             self.order.held_bands.capacity(),
             self.desk.outputs.capacity(),
         ];
@@ -113,7 +113,7 @@ impl Engine {
             let running = &self.flight.running[index];
             running.plan.room() + running.states.capacity()
         });
-        let logs = self.logs.iter().map(|log| log.room());
+        let logs = self.hole_logs.logs.iter().map(|log| log.room());
         let all: [usize; 3] = [blocked.sum(), plans.sum(), logs.sum()];
         queues.into_iter().chain(all).sum()
     }

@@ -87,6 +87,7 @@ mod expect;
 mod failing;
 mod flight;
 mod hold;
+mod hole_logs;
 mod inflight;
 mod inspect;
 mod issue;

@@ -199,9 +199,11 @@ impl Engine {
                     .scratch
                     .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
-                self.volumes[at].logs[slot.0 as usize] = self.logs.len() as u32;
+                self.volumes[at].logs[slot.0 as usize] = self.hole_logs.logs.len() as u32;
                 let volume = VolumeId(at as u8);
-                self.logs.push(SlotLog::new(volume, slot, area, buffer));
+                self.hole_logs
+                    .logs
+                    .push(SlotLog::new(volume, slot, area, buffer));
             }
         }
     }
@@ -232,8 +234,10 @@ impl Engine {
         running.outstanding += 1;
         if running.log == NONE {
             running.log = volume.logs[slot.0 as usize];
-            self.logs[running.log as usize].waiting.push_back(index);
-            self.logs_waiting += 1;
+            self.hole_logs.logs[running.log as usize]
+                .waiting
+                .push_back(index);
+            self.hole_logs.logs_waiting += 1;
         }
         true
     }
@@ -241,36 +245,38 @@ impl Engine {
     /// Writes the units that can be written.
     #[inline]
     pub(crate) fn run_logs(&mut self) {
-        if self.logs_waiting == 0 {
+        if self.hole_logs.logs_waiting == 0 {
             return;
         }
-        for index in 0..self.logs.len() {
-            if self.logs[index].stage == Stage::ToFlush {
+        for index in 0..self.hole_logs.logs.len() {
+            if self.hole_logs.logs[index].stage == Stage::ToFlush {
                 self.flush_log(index);
             }
-            if self.logs[index].stage == Stage::Idle && !self.logs[index].waiting.is_empty() {
+            if self.hole_logs.logs[index].stage == Stage::Idle
+                && !self.hole_logs.logs[index].waiting.is_empty()
+            {
                 self.pass_exchanged(index);
             }
-            let log = &self.logs[index];
+            let log = &self.hole_logs.logs[index];
             if log.stage == Stage::Idle && (log.to_empty || !log.waiting.is_empty()) {
                 self.write_unit(index);
             }
-            if self.logs[index].stage == Stage::Kept {
+            if self.hole_logs.logs[index].stage == Stage::Kept {
                 self.forget_emptying(index);
             }
-            while self.logs[index].stage == Stage::Kept
-                && let Some(plan) = self.logs[index].waiting.pop_front()
+            while self.hole_logs.logs[index].stage == Stage::Kept
+                && let Some(plan) = self.hole_logs.logs[index].waiting.pop_front()
             {
-                self.logs_waiting -= 1;
+                self.hole_logs.logs_waiting -= 1;
                 self.give_up_unlogged(plan);
             }
         }
     }
 
     fn write_unit(&mut self, index: usize) {
-        let is_empty = self.logs[index].to_empty;
+        let is_empty = self.hole_logs.logs[index].to_empty;
         self.forget_emptying(index);
-        let log = &mut self.logs[index];
+        let log = &mut self.hole_logs.logs[index];
         log.unit.entries.clear();
         log.plans.clear();
         log.unit_bytes = LOG_HEADER_BYTES;
@@ -279,7 +285,7 @@ impl Engine {
                 break;
             }
             log.waiting.pop_front();
-            self.logs_waiting -= 1;
+            self.hole_logs.logs_waiting -= 1;
         }
         assert!(
             log.unit_bytes <= log.area.length_bytes,
@@ -313,7 +319,7 @@ impl Engine {
         }
         let mut encoded = false;
         for copy in 0..COPIES {
-            let log = &self.logs[index];
+            let log = &self.hole_logs.logs[index];
             let Some(member) = log.members[copy] else {
                 continue;
             };
@@ -333,7 +339,7 @@ impl Engine {
     pub(super) fn give_up_unlogged(&mut self, plan: u32) {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
-        let slot = self.logs[running.log as usize].unit.slot;
+        let slot = self.hole_logs.logs[running.log as usize].unit.slot;
         let volume = &self.volumes[running.volume as usize];
         if let Some(member) = volume.member(slot, false) {
             running.missed.insert(member);
@@ -350,7 +356,7 @@ impl Engine {
     pub(crate) fn keep_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index != NONE {
-            self.logs[index as usize].stage = Stage::Kept;
+            self.hole_logs.logs[index as usize].stage = Stage::Kept;
         }
     }
 
@@ -366,7 +372,7 @@ impl Engine {
         if missed.is_empty() {
             self.left_log(index);
         } else {
-            self.owing_logs.push((index, missed));
+            self.hole_logs.owing_logs.push((index, missed));
             self.settle_logs();
         }
     }
@@ -374,15 +380,16 @@ impl Engine {
     /// Members' failures are on record: plans that they missed have now ended for their logs.
     pub(crate) fn settle_logs(&mut self) {
         let mut at = 0;
-        while at < self.owing_logs.len() {
-            let (index, missed) = self.owing_logs[at];
+        while at < self.hole_logs.owing_logs.len() {
+            let (index, missed) = self.hole_logs.owing_logs[at];
             if missed.within(self.members.durable_failed) {
-                self.owing_logs.swap_remove(at);
+                self.hole_logs.owing_logs.swap_remove(at);
                 self.left_log(index);
-            } else if self.volumes[self.logs[index as usize].unit.volume.0 as usize].records_nothing
+            } else if self.volumes[self.hole_logs.logs[index as usize].unit.volume.0 as usize]
+                .records_nothing
             {
-                self.owing_logs.swap_remove(at);
-                self.logs[index as usize].stage = Stage::Kept;
+                self.hole_logs.owing_logs.swap_remove(at);
+                self.hole_logs.logs[index as usize].stage = Stage::Kept;
             } else {
                 at += 1;
             }
@@ -391,7 +398,7 @@ impl Engine {
 
     /// Nothing is owed any more for one of the unit's plans, or for the flush after them.
     fn left_log(&mut self, index: u32) {
-        let log = &mut self.logs[index as usize];
+        let log = &mut self.hole_logs.logs[index as usize];
         match log.stage {
             Stage::Flushing => log.stage = Stage::Idle,
             Stage::Open(left) if left > 1 => log.stage = Stage::Open(left - 1),
@@ -416,7 +423,7 @@ impl Engine {
         if self.plans_available() == 0 {
             return;
         }
-        let log = &mut self.logs[index];
+        let log = &mut self.hole_logs.logs[index];
         let at = log.unit.volume.0;
         let volume = &self.volumes[at as usize];
         let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
@@ -431,12 +438,12 @@ impl Engine {
     /// What a unit's plans wrote is durable, but on `missed` and on drives that had failed before and could not be
     /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
     pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
-        let volume = &self.volumes[self.logs[log as usize].unit.volume.0 as usize];
+        let volume = &self.volumes[self.hole_logs.logs[log as usize].unit.volume.0 as usize];
         let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile.0);
         if unflushed.is_empty() || planted(Bug::UnflushedForgotten) {
             self.left_log(log);
         } else {
-            self.owing_logs.push((log, unflushed));
+            self.hole_logs.owing_logs.push((log, unflushed));
             self.settle_logs();
         }
     }
@@ -444,13 +451,13 @@ impl Engine {
     /// The unit that a token names, and the memory for its image.
     #[must_use]
     pub fn log_unit(&self, token: Token) -> (&LogUnit, Buffer) {
-        let log = &self.logs[token.index() as usize];
+        let log = &self.hole_logs.logs[token.index() as usize];
         (&log.unit, log.buffer)
     }
 
     /// The partial parities of that unit, in the order of its entries.
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
-        let log = &self.logs[token.index() as usize];
+        let log = &self.hole_logs.logs[token.index() as usize];
         log.plans.iter().flat_map(|&plan| {
             let plan = &self.flight.running[plan].plan;
             let steps = plan.steps().iter();
@@ -461,7 +468,7 @@ impl Engine {
     }
 
     pub(crate) fn log_memory(&self, token: Token) -> Segments<'static> {
-        let log = &self.logs[token.index() as usize];
+        let log = &self.hole_logs.logs[token.index() as usize];
         Segments::alone(Segment::alone(log.buffer, log.unit_bytes))
     }
 }

@@ -13,6 +13,7 @@ use crate::desk::Desk;
 use crate::event::Event;
 use crate::flight::Flight;
 use crate::hold::HELD_MAX;
+use crate::hole_logs::Logs;
 use crate::inflight::Running;
 use crate::inspect::Inspection;
 use crate::layout::Geometry;
@@ -21,7 +22,6 @@ use crate::limits::{
     CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX,
     VOLUMES_MAX,
 };
-use crate::log::SlotLog;
 use crate::members::Members;
 use crate::order::Order;
 use crate::output::Output;
@@ -48,14 +48,6 @@ use alloc::vec::Vec;
 pub struct Engine {
     pub(crate) volumes: Vec<Volume>,
     pub(crate) view: Arc<ContainerView>,
-    /// The write-hole logs that this shard writes.
-    pub(crate) logs: Vec<SlotLog>,
-    /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
-    pub(crate) owing_logs: Vec<(u32, MemberSet)>,
-    /// Plans that wait for members' failures to be on record: see [`crate::log`].
-    pub(crate) unlogged: Vec<u32>,
-    /// Plans that wait for the next unit of one.
-    pub(crate) logs_waiting: usize,
     /// The bitmaps that this shard writes: all, on the controller's.
     pub(crate) keepers: Vec<Keeper>,
     /// A stripe that somebody looks at.
@@ -69,6 +61,7 @@ pub struct Engine {
     pub(crate) order: Order,
     pub(crate) admission: Admission,
     pub(crate) flight: Flight,
+    pub(crate) hole_logs: Logs,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -118,10 +111,6 @@ impl Engine {
         let mut engine = Engine {
             volumes: volumes.collect(),
             view: view.clone(),
-            logs: Vec::new(),
-            owing_logs: Vec::with_capacity(PLANS_MAX),
-            unlogged: Vec::with_capacity(PLANS_MAX),
-            logs_waiting: 0,
             keepers: Vec::new(),
             inspection: None,
             unconfirmed: None,
@@ -173,6 +162,12 @@ impl Engine {
                 held: Vec::with_capacity(PLANS_MAX),
                 leftovers: Leftovers::new(),
                 abandon_due: false,
+            },
+            hole_logs: Logs {
+                logs: Vec::new(),
+                owing_logs: Vec::with_capacity(PLANS_MAX),
+                unlogged: Vec::with_capacity(PLANS_MAX),
+                logs_waiting: 0,
             },
         };
         engine.adopt(view);

@@ -80,7 +80,7 @@ impl Engine {
         for index in 0..self.flight.singles.capacity() as u32 {
             shift(&mut self.flight.singles[index].started);
         }
-        for log in &mut self.logs {
+        for log in &mut self.hole_logs.logs {
             shift(log.began());
         }
         self.members.failed_since.iter_mut().for_each(shift);

@@ -132,7 +132,7 @@ noticed! {
         engine.volumes[0].writes_running += 1;
     };
     a_plan_that_waits_for_a_log_too_many_is_noticed, "plans that wait for logs", |engine| {
-        engine.logs_waiting += 1;
+        engine.hole_logs.logs_waiting += 1;
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
         let name = crate::token::Token::new(0, engine.flight.running[0].generation, 0);

@@ -19,7 +19,7 @@ impl Engine {
     /// A drive has answered a unit's write.
     pub(crate) fn log_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index() as usize, token.step());
-        let log = &self.logs[index];
+        let log = &self.hole_logs.logs[index];
         if log.generation != token.generation() || !log.awaits(copy) {
             return self.came_back_late(token);
         }
@@ -36,7 +36,7 @@ impl Engine {
     }
 
     fn unit_answered(&mut self, index: usize, copy: usize, lost: bool) {
-        let log = &mut self.logs[index];
+        let log = &mut self.hole_logs.logs[index];
         log.awaited &= !(1 << copy);
         log.missed |= lost && copy == 0;
         let Stage::Writing(left) = log.stage else {
@@ -55,8 +55,8 @@ impl Engine {
     /// returns whose time is up.
     pub(crate) fn overdue_units(&mut self) -> MemberSet {
         let mut late = MemberSet::default();
-        for index in 0..self.logs.len() {
-            let log = &mut self.logs[index];
+        for index in 0..self.hole_logs.logs.len() {
+            let log = &mut self.hole_logs.logs[index];
             let is_late = self.desk.now.since(log.since) >= self.desk.options.member_deadline;
             for copy in 0..COPIES {
                 let is_due = |member: &MemberId| is_late || self.members.failed.has(*member);
@@ -77,9 +77,9 @@ impl Engine {
     /// Goes on without units that failed `members` do not give back. The drive only reads their memory, and
     /// what it may yet write from it is a log that nobody replays.
     pub(crate) fn abandon_units(&mut self, members: MemberSet) {
-        for index in 0..self.logs.len() {
+        for index in 0..self.hole_logs.logs.len() {
             for copy in 0..COPIES {
-                let log = &self.logs[index];
+                let log = &self.hole_logs.logs[index];
                 let member = log.members[copy].filter(|&member| members.has(member));
                 let Some(member) = member.filter(|_| log.awaits(copy)) else {
                     continue;
@@ -100,7 +100,7 @@ impl Engine {
 
     /// The unit is durable, or its drive has failed: its plans go on.
     pub(super) fn unit_written(&mut self, index: usize) {
-        let log = &mut self.logs[index];
+        let log = &mut self.hole_logs.logs[index];
         let (missed, member) = (log.missed, log.members[0]);
         let volume = log.unit.volume.0;
         let plans = core::mem::take(&mut log.plans);
@@ -108,7 +108,7 @@ impl Engine {
             // The drive may come back, with the parity as it is now.
             log.stage = Stage::Kept;
             plans.iter().for_each(|&plan| self.give_up_unlogged(plan));
-            self.logs[index].plans = plans;
+            self.hole_logs.logs[index].plans = plans;
             return;
         }
         log.stage = match plans.len() {
@@ -130,7 +130,7 @@ impl Engine {
                 self.advance(plan);
             }
         }
-        self.logs[index].plans = plans;
+        self.hole_logs.logs[index].plans = plans;
     }
 }
 

@@ -11,11 +11,11 @@ impl Engine {
     pub(crate) fn check_logs(&self, plans: &[u32]) {
         let waits = |log: &SlotLog| log.waiting.len() + usize::from(log.to_empty);
         assert_eq!(
-            self.logs_waiting,
-            self.logs.iter().map(waits).sum::<usize>(),
+            self.hole_logs.logs_waiting,
+            self.hole_logs.logs.iter().map(waits).sum::<usize>(),
             "plans that wait for logs, as counted and as they wait"
         );
-        for (number, log) in (0u32..).zip(&self.logs) {
+        for (number, log) in (0u32..).zip(&self.hole_logs.logs) {
             let own = plans.iter().copied();
             let own = own.filter(|&plan| self.flight.running[plan].log == number);
             for &plan in &log.waiting {
@@ -24,14 +24,18 @@ impl Engine {
                     "plan {plan} waits for log {number}"
                 );
             }
-            let owed = self.owing_logs.iter().filter(|(of, _)| *of == number);
+            let owed = self
+                .hole_logs
+                .owing_logs
+                .iter()
+                .filter(|(of, _)| *of == number);
             self.check_unit(number, own.count() - log.waiting.len(), owed.count());
         }
     }
 
     /// A unit is open as long as plans of it are under way, or what they missed is not on record.
     fn check_unit(&self, number: u32, in_unit: usize, owed: usize) {
-        let log = &self.logs[number as usize];
+        let log = &self.hole_logs.logs[number as usize];
         let awaited = log.awaited.count_ones();
         match log.stage {
             Stage::Idle => assert_eq!((in_unit, owed), (0, 0), "log {number} is idle"),

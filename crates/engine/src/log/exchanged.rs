@@ -14,13 +14,13 @@ impl Engine {
         let Some(index) = index.filter(|&index| index != NONE) else {
             return;
         };
-        let log = &mut self.logs[index as usize];
-        self.logs_waiting += usize::from(!core::mem::replace(&mut log.to_empty, true));
+        let log = &mut self.hole_logs.logs[index as usize];
+        self.hole_logs.logs_waiting += usize::from(!core::mem::replace(&mut log.to_empty, true));
     }
 
     pub(super) fn forget_emptying(&mut self, index: usize) {
-        if core::mem::take(&mut self.logs[index].to_empty) {
-            self.logs_waiting -= 1;
+        if core::mem::take(&mut self.hole_logs.logs[index].to_empty) {
+            self.hole_logs.logs_waiting -= 1;
         }
     }
 
@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn is_log_to_be_emptied(&self, at: usize, slot: Slot) -> bool {
         let index = self.volumes[at].logs.get(usize::from(slot.0)).copied();
         index.filter(|&index| index != NONE).is_some_and(|index| {
-            let log = &self.logs[index as usize];
+            let log = &self.hole_logs.logs[index as usize];
             let is_emptied_now = matches!(log.stage, Stage::Writing(_)) && log.plans.is_empty();
             log.to_empty || is_emptied_now
         })
@@ -36,7 +36,10 @@ impl Engine {
 
     /// Lets plans go that wait for a log whose drive was exchanged meanwhile.
     pub(super) fn pass_exchanged(&mut self, index: usize) {
-        let (volume, slot) = (self.logs[index].unit.volume, self.logs[index].unit.slot);
+        let (volume, slot) = (
+            self.hole_logs.logs[index].unit.volume,
+            self.hole_logs.logs[index].unit.slot,
+        );
         let volume = &self.volumes[volume.0 as usize];
         let member = volume.member(slot, false);
         let is_filled = member.is_some_and(|member| !self.members.failed.has(member))
@@ -45,10 +48,10 @@ impl Engine {
             return;
         }
         let mut at = 0;
-        while let Some(&plan) = self.logs[index].waiting.get(at) {
+        while let Some(&plan) = self.hole_logs.logs[index].waiting.get(at) {
             if self.is_exchanged(plan, slot) {
-                self.logs[index].waiting.remove(at);
-                self.logs_waiting -= 1;
+                self.hole_logs.logs[index].waiting.remove(at);
+                self.hole_logs.logs_waiting -= 1;
                 self.pass_log(plan);
             } else {
                 at += 1;
