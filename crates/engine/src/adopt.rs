@@ -82,12 +82,12 @@ impl Engine {
                 self.unblock(at);
             }
         }
-        self.unconfirmed = Some(view.epoch);
+        self.volumes.unconfirmed = Some(view.epoch);
         self.tell_controller(Message::EpochAdopted {
             shard: self.desk.id,
             epoch: view.epoch,
         });
-        self.view = view;
+        self.volumes.view = view;
         self.watch_members();
         self.settle_held();
     }
@@ -150,7 +150,7 @@ impl Engine {
     /// Confirms the latest epoch when nothing that it forbids is under way.
     #[inline]
     pub(crate) fn confirm_epoch(&mut self) {
-        let Some(epoch) = self.unconfirmed else {
+        let Some(epoch) = self.volumes.unconfirmed else {
             return;
         };
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
@@ -163,7 +163,7 @@ impl Engine {
             stopped && fenced && !self.writes_unlocked(at)
         });
         if drained {
-            self.unconfirmed = None;
+            self.volumes.unconfirmed = None;
             self.tell_controller(Message::EpochConfirmed {
                 shard: self.desk.id,
                 epoch,

@@ -11,7 +11,7 @@
 //! What a rebuild cannot have is recorded on the new drive before the rebuild goes on, and parity that a write
 //! cannot compute before the write ([`crate::parity_given_up`]).
 //!
-//! All of this is behind [`Engine::watched`]: members without recorded ranges pay nothing.
+//! All of this is behind [`crate::members::Members::watched`]: members without recorded ranges pay nothing.
 
 use crate::control::bad_blocks::{BadBlockChange, Recorded};
 use crate::control::message::Message;
@@ -43,7 +43,7 @@ impl Engine {
     /// being filled.
     #[cold]
     pub(crate) fn watch_members(&mut self) {
-        let recorded = self.view.bad_blocks.members();
+        let recorded = self.volumes.view.bad_blocks.members();
         self.members.watched =
             MemberSet(self.members.failed.0 | recorded.0 | self.being_filled().0);
     }
@@ -65,7 +65,7 @@ impl Engine {
         let state = &mut running.states[at];
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
-            let bad_blocks = &self.view.bad_blocks;
+            let bad_blocks = &self.volumes.view.bad_blocks;
             is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
         });
         if is_read && (live.is_none() || is_recorded) {
@@ -104,7 +104,7 @@ impl Engine {
             return false;
         }
         let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
-        let bad_blocks = &self.view.bad_blocks;
+        let bad_blocks = &self.volumes.view.bad_blocks;
         if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
             state.progress = Progress::Done;
             return false;

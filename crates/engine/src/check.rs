@@ -265,7 +265,7 @@ impl Engine {
 
     /// What volumes count: requests that write, plans that write, and the bands of their job.
     fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
-        for (number, volume) in (0u8..).zip(&self.volumes) {
+        for (number, volume) in (0u8..).zip(self.volumes.iter()) {
             let is_own = |index: &&u32| {
                 let running = &self.flight.running[**index];
                 running.volume == number && matches!(running.work, Work::Write { .. })

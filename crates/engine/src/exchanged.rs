@@ -4,7 +4,7 @@
 //! have failed and a new one, which has nothing yet, taken its place. What the plan has for the old drive must
 //! not go to the new one: it would read what is not there, or log on it what nobody will retire, and the
 //! rebuild will bring the new drive what it misses. So drives that are being filled are among those that need a
-//! second look ([`Engine::watched`]).
+//! second look ([`crate::members::Members::watched`]).
 
 use crate::inflight::Work;
 use crate::ranges::NONE;
@@ -16,7 +16,7 @@ impl Engine {
     /// Drives in slots in which they are not current.
     pub(crate) fn being_filled(&self) -> MemberSet {
         let mut filled = MemberSet::default();
-        for volume in &self.volumes {
+        for volume in self.volumes.iter() {
             let slots = (0u8..).map(Slot).zip(&volume.view.slots);
             slots
                 .filter(|(slot, _)| !volume.view.row.writable.has(*slot))

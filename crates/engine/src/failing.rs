@@ -29,7 +29,7 @@ impl Engine {
         // The volume can do without a drive that is only being copied to; it must not take the slot without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
-        let kind = self.view.kind_of(member);
+        let kind = self.volumes.view.kind_of(member);
         let asked = match state.progress {
             // What was written over recorded blocks has been, and is being flushed.
             Progress::Flushing => Asked::Durability,
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     pub(crate) fn refresh_volumes(&mut self) {
-        for volume in &mut self.volumes {
+        for volume in self.volumes.iter_mut() {
             volume.refresh(self.members.failed, self.members.durable_failed);
         }
     }

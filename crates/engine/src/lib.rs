@@ -121,5 +121,6 @@ pub mod token;
 pub mod turn;
 pub mod units;
 mod volume;
+mod volumes;
 pub mod world;
 pub mod xor;

@@ -8,7 +8,7 @@ use crate::admission::Admission;
 use crate::bitmap::keeper::Keeper;
 use crate::control::Controller;
 use crate::control::message::Message;
-use crate::control::record::{ContainerView, Record};
+use crate::control::record::Record;
 use crate::desk::Desk;
 use crate::event::Event;
 use crate::flight::Flight;
@@ -39,6 +39,7 @@ use crate::token::Token;
 use crate::units::MemberSet;
 use crate::units::{Nanos, ShardId};
 use crate::volume::Volume;
+use crate::volumes::Volumes;
 use crate::world::Input;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -46,14 +47,11 @@ use alloc::vec::Vec;
 
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
-    pub(crate) volumes: Vec<Volume>,
-    pub(crate) view: Arc<ContainerView>,
+    pub(crate) volumes: Volumes,
     /// The bitmaps that this shard writes: all, on the controller's.
     pub(crate) keepers: Vec<Keeper>,
     /// A stripe that somebody looks at.
     pub(crate) inspection: Option<Inspection>,
-    /// An epoch that waits for writes to drain before it is confirmed.
-    pub(crate) unconfirmed: Option<u64>,
     pub(crate) controller: Option<Controller>,
     pub(crate) sweeps: Sweeps,
     pub(crate) desk: Desk,
@@ -109,11 +107,9 @@ impl Engine {
                 Volume::new(record.geometry, view.clone(), REQUESTS_MAX + FORWARDED_MAX)
             });
         let mut engine = Engine {
-            volumes: volumes.collect(),
-            view: view.clone(),
+            volumes: Volumes::new(volumes.collect(), view.clone()),
             keepers: Vec::new(),
             inspection: None,
-            unconfirmed: None,
             controller: None,
             sweeps: Sweeps::new(now),
             desk: Desk {

@@ -275,7 +275,7 @@ impl Engine {
             && self
                 .order
                 .claims
-                .anywhere(self.view.epoch, self.desk.shards)
+                .anywhere(self.volumes.view.epoch, self.desk.shards)
         {
             return Ok(lock);
         }

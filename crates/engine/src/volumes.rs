@@ -1,0 +1,61 @@
+//! The volumes of the container as one shard sees them, and the controller's view that they follow.
+
+use crate::control::record::ContainerView;
+use crate::volume::Volume;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// See the module's prose.
+#[derive(Debug)]
+pub(crate) struct Volumes {
+    list: Vec<Volume>,
+    /// What the controller said last.
+    pub view: Arc<ContainerView>,
+    /// An epoch that waits for writes to drain before it is confirmed.
+    pub unconfirmed: Option<u64>,
+}
+
+impl Volumes {
+    /// These, as the first view has them.
+    pub fn new(list: Vec<Volume>, view: Arc<ContainerView>) -> Volumes {
+        Volumes {
+            list,
+            view,
+            unconfirmed: None,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The volume of this number, if there is one.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<&Volume> {
+        self.list.get(at)
+    }
+
+    pub fn iter(&self) -> core::slice::Iter<'_, Volume> {
+        self.list.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, Volume> {
+        self.list.iter_mut()
+    }
+}
+
+impl Index<usize> for Volumes {
+    type Output = Volume;
+    #[inline]
+    fn index(&self, at: usize) -> &Volume {
+        &self.list[at]
+    }
+}
+
+impl IndexMut<usize> for Volumes {
+    #[inline]
+    fn index_mut(&mut self, at: usize) -> &mut Volume {
+        &mut self.list[at]
+    }
+}
