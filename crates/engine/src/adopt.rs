@@ -16,8 +16,8 @@ impl Engine {
         match message {
             Message::Forward(forward) => self.forwarded(forward),
             Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
-            Message::Pin(buffer) => self.desk.outputs.push(Output::Pin(buffer)),
-            Message::Release(buffer) => self.desk.outputs.push(Output::Release(buffer)),
+            Message::Pin(buffer) => self.desk.ask(Output::Pin(buffer)),
+            Message::Release(buffer) => self.desk.ask(Output::Release(buffer)),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
                 self.members.durable_failed.0 |= members.0;
@@ -49,7 +49,7 @@ impl Engine {
             } => self.regions_closed(shard, volume, &busy),
             Message::RegionsCleared { volume, cleared } => self.regions_cleared(volume, &cleared),
             message => {
-                let now = self.desk.now;
+                let now = self.desk.now();
                 self.own_controller().message(message, now);
             }
         }
@@ -66,7 +66,7 @@ impl Engine {
             let volume = &mut self.volumes[at];
             if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
                 volume.idle_reported = false;
-                volume.last_write = self.desk.now;
+                volume.last_write = self.desk.now();
             }
             volume.set_view(view.volumes[at].clone());
             volume.refresh(self.members.failed, self.members.durable_failed);
@@ -83,8 +83,8 @@ impl Engine {
             }
         }
         self.volumes.unconfirmed = Some(view.epoch);
-        self.tell_controller(Message::EpochAdopted {
-            shard: self.desk.id,
+        self.desk.tell_controller(Message::EpochAdopted {
+            shard: self.desk.id(),
             epoch: view.epoch,
         });
         self.volumes.view = view;
@@ -164,8 +164,8 @@ impl Engine {
         });
         if drained {
             self.volumes.unconfirmed = None;
-            self.tell_controller(Message::EpochConfirmed {
-                shard: self.desk.id,
+            self.desk.tell_controller(Message::EpochConfirmed {
+                shard: self.desk.id(),
                 epoch,
             });
         }
@@ -175,20 +175,20 @@ impl Engine {
     pub(crate) fn report_idle(&mut self) {
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
-            let quiet: Nanos = self.desk.now.since(volume.last_write);
+            let quiet: Nanos = self.desk.now().since(volume.last_write);
             if volume.idle_reported
                 || volume.writes_running > 0
-                || quiet < self.desk.options.clean_after
+                || quiet < self.desk.options().clean_after
             {
                 continue;
             }
             volume.idle_reported = true;
             let message = Message::Idle {
-                shard: self.desk.id,
+                shard: self.desk.id(),
                 volume: VolumeId(at as u8),
                 idle: true,
             };
-            self.tell_controller(message);
+            self.desk.tell_controller(message);
         }
     }
 
@@ -196,10 +196,10 @@ impl Engine {
     pub(crate) fn report_busy(&mut self, at: usize) {
         self.volumes[at].idle_reported = false;
         let message = Message::Idle {
-            shard: self.desk.id,
+            shard: self.desk.id(),
             volume: VolumeId(at as u8),
             idle: false,
         };
-        self.tell_controller(message);
+        self.desk.tell_controller(message);
     }
 }

@@ -186,12 +186,12 @@ impl Engine {
             let plans_available = self.plans_available();
             let volume = &mut self.volumes[at];
             let job = volume.job.as_mut().expect("its job is run");
-            if !job.may_start(depth, self.desk.now) {
+            if !job.may_start(depth, self.desk.now()) {
                 break;
             }
             let band = job.next;
             let (row, low, high) = volume.band_range(band);
-            let mine = volume.shape.owner(row, self.desk.shards) == self.desk.id;
+            let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id();
             let in_doubt = volume.next_band_in_doubt(band);
             let job = volume.job.as_mut().expect("its job is run");
             if in_doubt > band && job.pass(in_doubt) {
@@ -210,7 +210,7 @@ impl Engine {
             let part = self.order.ranges.parts.take().expect("a part is available");
             job.next += 1;
             job.in_flight += 1;
-            job.charge(u64::from(high - low), self.desk.now);
+            job.charge(u64::from(high - low), self.desk.now());
             // A part outlives its job when the view changes: it carries the job's number.
             let job_id = Buffer(u64::from(job.view.id));
             self.order.ranges.parts[part] = Part::background((low, high), job_id);
@@ -349,7 +349,7 @@ impl Engine {
             slots,
             repaired: corrects,
         };
-        self.emit(event);
+        self.desk.emit(event);
         corrects && self.plan_repair(index, band)
     }
 
@@ -419,7 +419,12 @@ impl Engine {
         };
         let volume = &self.volumes[self.flight.running[index].volume as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
-        let view = volume.row_view(band, self.desk.id, self.desk.shards, self.members.failed);
+        let view = volume.row_view(
+            band,
+            self.desk.id(),
+            self.desk.shards(),
+            self.members.failed,
+        );
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
             .shape
@@ -438,7 +443,7 @@ impl Engine {
         // A new drive without this content must never count as current.
         let fills = job.fills();
         job.aborted |= fills;
-        self.emit(Event::Unrecoverable {
+        self.desk.emit(Event::Unrecoverable {
             volume: self.volume_of(index),
             offset_bytes: row_bytes + u64::from(piece.low),
         });
@@ -475,7 +480,7 @@ impl Engine {
             }
             job.reported = state;
             let message = Message::Progress {
-                shard: self.desk.id,
+                shard: self.desk.id(),
                 volume: VolumeId(at as u8),
                 job: job.view.id,
                 band: job.settled(),
@@ -483,7 +488,7 @@ impl Engine {
                 failures: job.failures,
                 given_up: job.aborted,
             };
-            self.tell_controller(message);
+            self.desk.tell_controller(message);
         }
     }
 }

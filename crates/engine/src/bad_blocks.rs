@@ -113,7 +113,7 @@ impl Engine {
             state.progress = Progress::Flushing;
             self.members.in_flight[member.0 as usize] += 1;
             self.desk.stats.member_flushes += 1;
-            self.desk.outputs.push(Output::Io(Io {
+            self.desk.ask(Output::Io(Io {
                 token: Token::new(index, running.generation, at),
                 member,
                 kind: StepKind::Flush,
@@ -132,14 +132,14 @@ impl Engine {
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         state.progress = Progress::Recording;
         let message = Message::BadBlocks {
-            shard: self.desk.id,
+            shard: self.desk.id(),
             token: Token::new(index, running.generation, at),
             member: MemberId(state.member),
             offset_bytes: step.offset_bytes,
             length_bytes: step.length_bytes as u32,
             change,
         };
-        self.tell_controller(message);
+        self.desk.tell_controller(message);
     }
 
     /// The controller has recorded a change, or could not.
@@ -248,7 +248,7 @@ impl Engine {
                 data_index,
                 in_chunk_bytes: piece.low,
             };
-            self.emit(Event::Unrecoverable {
+            self.desk.emit(Event::Unrecoverable {
                 volume: VolumeId(key.volume),
                 offset_bytes: shape.volume_offset_bytes(place),
             });

@@ -28,7 +28,7 @@ use crate::control::record::{BitmapRecord, JobKind};
 use crate::layout::{Geometry, Level};
 use crate::request::{Failure, Operation, Request};
 use crate::shard::Engine;
-use crate::units::{ShardId, VolumeId};
+use crate::units::VolumeId;
 use crate::volume::Volume;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -169,7 +169,8 @@ impl Engine {
         volume.blocked.push(index);
         if !volume.view.writes_allowed && !volume.intent_sent {
             volume.intent_sent = true;
-            self.tell_controller(Message::WriteIntent(request.volume));
+            self.desk
+                .tell_controller(Message::WriteIntent(request.volume));
         }
         true
     }
@@ -186,11 +187,11 @@ impl Engine {
         if !has_all(&bitmap.asked, regions) {
             set(&mut bitmap.asked, regions);
             let message = Message::WantRegions {
-                shard: self.desk.id,
+                shard: self.desk.id(),
                 volume: request.volume,
                 regions,
             };
-            self.tell_controller(message);
+            self.desk.tell_controller(message);
         }
         false
     }
@@ -234,11 +235,11 @@ impl Engine {
             *open &= busy;
         }
         let message = Message::RegionsClosed {
-            shard: self.desk.id,
+            shard: self.desk.id(),
             volume,
             busy: busy.into(),
         };
-        self.tell_controller(message);
+        self.desk.tell_controller(message);
     }
 
     /// Adds the regions of all writes to a volume that have begun and not ended.
@@ -270,13 +271,5 @@ impl Engine {
         let bitmap = bitmap.expect(HAS_BITMAP);
         take_out(&mut bitmap.marked, cleared);
         take_out(&mut bitmap.open, cleared);
-    }
-
-    /// Sends a message of the keeper to every shard.
-    fn tell_shards(&mut self, message: &Message) {
-        for shard in 0..self.desk.shards {
-            let output = crate::output::Output::Send(ShardId(shard), message.clone());
-            self.desk.outputs.push(output);
-        }
     }
 }

@@ -244,8 +244,8 @@ impl Engine {
     pub(crate) fn view_of(&self, key: BandKey) -> RowView {
         self.volumes[key.volume as usize].row_view(
             key.band,
-            self.desk.id,
-            self.desk.shards,
+            self.desk.id(),
+            self.desk.shards(),
             self.members.failed,
         )
     }
@@ -273,7 +273,7 @@ impl Engine {
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             let (data_index, buffer) = match (part.kind, piecewise) {
-                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.desk.zeros),
+                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.desk.zeros()),
                 _ => (part.data_index, part.buffer),
             };
             fua_any |= part.is_fua() && !planted(Bug::FuaIgnored);
@@ -434,7 +434,7 @@ impl Engine {
         } else {
             request.offset_bytes
         };
-        self.emit(Event::Unrecoverable {
+        self.desk.emit(Event::Unrecoverable {
             volume,
             offset_bytes,
         });

@@ -45,7 +45,7 @@ impl Engine {
             Reaction::Retry if state.retries < RETRIES_MAX && !self.members.failed.has(member) => {
                 state.retries += 1;
                 self.members.in_flight[member.0 as usize] += 1;
-                self.desk.outputs.push(Output::Io(Io {
+                self.desk.ask(Output::Io(Io {
                     token: Token::new(index, running.generation, at),
                     member,
                     kind: step.kind,
@@ -82,7 +82,7 @@ impl Engine {
         }
         self.note_failed([member].into_iter().collect());
         self.refresh_volumes();
-        self.tell_controller(Message::MemberFailed {
+        self.desk.tell_controller(Message::MemberFailed {
             member,
             class,
             errno,
@@ -113,7 +113,7 @@ impl Engine {
             .iter()
             .filter(|&member| !self.members.failed.has(member))
         {
-            self.members.failed_since[member.0 as usize] = self.desk.now;
+            self.members.failed_since[member.0 as usize] = self.desk.now();
         }
         self.members.failed.0 |= members.0;
         self.watch_members();
@@ -151,7 +151,8 @@ impl Engine {
         let mut late = self.overdue_units();
         for index in 0..self.flight.running.capacity() as u32 {
             let running = &self.flight.running[index];
-            let is_late = self.desk.now.since(running.started) >= self.desk.options.member_deadline;
+            let is_late =
+                self.desk.now().since(running.started) >= self.desk.options().member_deadline;
             if running.outstanding == 0 || (!is_late && self.members.failed.is_empty()) {
                 continue;
             }
@@ -163,7 +164,7 @@ impl Engine {
                     late.insert(member);
                     self.flight.running[index].states[at].cancelled = true;
                     let token = self.name_of(index, at);
-                    self.desk.outputs.push(Output::Cancel(token));
+                    self.desk.ask(Output::Cancel(token));
                 }
             }
         }
@@ -171,7 +172,7 @@ impl Engine {
             return;
         }
         for member in MemberSet(late.0 & !self.members.failed.0).iter() {
-            self.emit(Event::MemberOverdue(member));
+            self.desk.emit(Event::MemberOverdue(member));
             self.fail_member(member, ErrorClass::Path, 110);
         }
         self.flight.abandon_due = !self.members.failed.is_empty();

@@ -153,7 +153,7 @@ impl Engine {
     /// Follows the streams of a volume.
     #[inline]
     pub(crate) fn note_write(&mut self, at: usize, offset_bytes: u64, length_bytes: u32) {
-        let several = self.desk.shards > 1;
+        let several = self.desk.shards() > 1;
         let volume = &mut self.volumes[at];
         let row_bytes = several.then(|| volume.shape.row_bytes());
         volume.streams.note(offset_bytes, length_bytes, row_bytes);
@@ -196,7 +196,7 @@ impl Engine {
             key,
             stream,
             until_ended: volume.plans_ended.wrapping_add(ends),
-            until: self.desk.now.after(longest),
+            until: self.desk.now().after(longest),
             is_last_moment,
         };
         // If it is held already, more of the row came, and there is more to wait for.
@@ -228,11 +228,11 @@ impl Engine {
             let all_ended = volume.plans_ended.wrapping_sub(held.until_ended) as i32 >= 0;
             if (all_ended || volume.plans_writing == 0) && !held.is_last_moment {
                 held.is_last_moment = true;
-                held.until = held.until.min(self.desk.now.after(ANSWER_TAKES));
+                held.until = held.until.min(self.desk.now().after(ANSWER_TAKES));
             }
             let stream = &mut volume.streams.streams[held.stream];
             let came = !stream.is_in_row(row * row_bytes, row_bytes);
-            if came || self.desk.now >= held.until {
+            if came || self.desk.now() >= held.until {
                 stream.learn(came);
                 let key = held.key;
                 self.order.held_bands.swap_remove(at);

@@ -265,7 +265,7 @@ impl Engine {
             if running.next as usize == running.plan.steps().len() {
                 return self.finished(index);
             }
-            running.started = self.desk.now;
+            running.started = self.desk.now();
             if self.waits_for_record(index) {
                 return;
             }
@@ -301,8 +301,7 @@ impl Engine {
                 running.states[at].progress = Progress::Outstanding;
                 running.outstanding += 1;
                 self.desk
-                    .outputs
-                    .push(Output::Compute(Token::new(index, generation, at)));
+                    .ask(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
                 may_write &= self.log_step(index, at);
             } else {
@@ -342,7 +341,7 @@ impl Engine {
         let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
         self.members.in_flight[member.0 as usize] += 1;
-        self.desk.outputs.push(Output::Io(Io {
+        self.desk.ask(Output::Io(Io {
             token,
             member,
             kind: step.kind,
@@ -452,7 +451,9 @@ impl Engine {
     pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
         if self.plans_available() == 0 {
             let outcome = FlushOutcome::Busy;
-            return self.tell_controller(Message::Flushed { ticket, outcome });
+            return self
+                .desk
+                .tell_controller(Message::Flushed { ticket, outcome });
         }
         let index = self.flight.running.take().expect("a plan is available");
         self.flight.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);

@@ -54,24 +54,24 @@ impl Engine {
         };
         let known = self.volumes.get(at);
         let Some(volume) = known.filter(|volume| offset_bytes < volume.shape.size_bytes) else {
-            return self.emit(refused);
+            return self.desk.emit(refused);
         };
         let place = volume.shape.locate(offset_bytes);
         let band = volume.band(place.row, place.in_chunk_bytes);
         let (row, low, high) = volume.band_range(band);
         let mine =
-            volume.shape.owner(row, self.desk.shards) == self.desk.id && !volume.view.stopping;
+            volume.shape.owner(row, self.desk.shards()) == self.desk.id() && !volume.view.stopping;
         let room = self.order.ranges.parts.available() > PARTS_RESERVED
             && self.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {
-            return self.emit(refused);
+            return self.desk.emit(refused);
         }
         let part = self.order.ranges.parts.take().expect("a part is available");
         self.inspection = Some(Inspection {
             ticket,
             held_by: None,
             abandoned: false,
-            until: self.desk.now.after(INSPECTION_MAX),
+            until: self.desk.now().after(INSPECTION_MAX),
         });
         self.order.ranges.parts[part] = Part::background((low, high), INSPECTS);
         let key = BandKey {
@@ -93,7 +93,7 @@ impl Engine {
         if abandoned {
             return self.end_inspection(false);
         }
-        self.emit(Event::Inspectable { ticket });
+        self.desk.emit(Event::Inspectable { ticket });
     }
 
     /// Whoever asked under this name has seen enough.
@@ -107,7 +107,7 @@ impl Engine {
     pub(crate) fn end_late_inspection(&mut self) {
         if self
             .inspection
-            .is_some_and(|one| self.desk.now >= one.until)
+            .is_some_and(|one| self.desk.now() >= one.until)
         {
             self.end_inspection(false);
         }
@@ -132,7 +132,7 @@ impl Engine {
         }
         if !abandoned {
             let held = held && held_by.is_some();
-            self.emit(Event::InspectionEnded { ticket, held });
+            self.desk.emit(Event::InspectionEnded { ticket, held });
         }
     }
 

@@ -6,7 +6,6 @@ use crate::inflight::Work;
 use crate::layout::{Level, Location};
 use crate::limits::{BAND_BYTES_MAX, FORWARDED_MAX, READ_PLAN_BYTES_MAX};
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED, RECONSTRUCTIONS_LEAVE};
-use crate::output::Output;
 use crate::plan::{RowView, Step, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::{Failure, Operation};
@@ -159,8 +158,12 @@ impl Engine {
             Some(view) => view,
             None => {
                 let band = volume.band(place.row, place.in_chunk_bytes);
-                let view =
-                    volume.row_view(band, self.desk.id, self.desk.shards, self.members.failed);
+                let view = volume.row_view(
+                    band,
+                    self.desk.id(),
+                    self.desk.shards(),
+                    self.members.failed,
+                );
                 let in_sync = !volume.may_differ(place, cut.length, &view);
                 if !in_sync && volume.must_equal(place, &view) {
                     return None;
@@ -245,8 +248,8 @@ impl Engine {
         while let Some(cut) = self.cut(index, window) {
             let owner = self.volumes[at]
                 .shape
-                .owner(cut.place.row, self.desk.shards);
-            let taken = if owner != self.desk.id {
+                .owner(cut.place.row, self.desk.shards());
+            let taken = if owner != self.desk.id() {
                 if self.admission.forwards >= FORWARDED_MAX {
                     return Issued::NoForward;
                 }
@@ -308,7 +311,7 @@ impl Engine {
         }
         let length = cut.length.min(BAND_BYTES_MAX);
         let zeros = Cut {
-            buffer: self.desk.zeros,
+            buffer: self.desk.zeros(),
             length,
             ..cut
         };
@@ -444,7 +447,7 @@ impl Engine {
     ) {
         let request = &self.admission.requests[index].request;
         let forward = Forward {
-            from: self.desk.id,
+            from: self.desk.id(),
             ticket: index,
             operation,
             fua: request.fua,
@@ -458,8 +461,6 @@ impl Engine {
         self.admission.requests[index].outstanding += 1;
         self.admission.forwards += 1;
         self.desk.stats.forwards += 1;
-        self.desk
-            .outputs
-            .push(Output::Send(owner, Message::Forward(forward)));
+        self.desk.send(owner, Message::Forward(forward));
     }
 }

@@ -202,7 +202,7 @@ impl Engine {
         }
         let overdue = |member: &MemberId| {
             let since = self.members.failed_since[member.0 as usize];
-            self.desk.now.since(since) >= ABANDON_AFTER
+            self.desk.now().since(since) >= ABANDON_AFTER
                 && self.members.in_flight[member.0 as usize] > 0
         };
         let members: MemberSet = self.members.failed.iter().filter(overdue).collect();
@@ -273,7 +273,7 @@ impl Engine {
     }
 
     fn is_zeros(&self, buffer: Buffer) -> bool {
-        (self.desk.zeros.0..self.desk.zeros.0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
+        (self.desk.zeros().0..self.desk.zeros().0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
     }
 
     /// A command that was given up has come back while its plan is still there.
@@ -373,9 +373,9 @@ impl Engine {
         let at = at.expect("room for the pins was promised");
         let home = self.admission.requests[request]
             .origin
-            .map_or(self.desk.id, |origin| origin.shard);
+            .map_or(self.desk.id(), |origin| origin.shard);
         self.flight.leftovers.pins[at] = Pin { buffer, home, next };
-        self.desk.outputs.push(if home == self.desk.id {
+        self.desk.ask(if home == self.desk.id() {
             Output::Pin(buffer)
         } else {
             Output::Send(home, Message::Pin(buffer))
@@ -400,7 +400,7 @@ impl Engine {
         let mut pin = self.flight.leftovers.list[at].pins;
         while pin != NONE {
             let Pin { buffer, home, next } = self.flight.leftovers.pins[pin];
-            self.desk.outputs.push(if home == self.desk.id {
+            self.desk.ask(if home == self.desk.id() {
                 Output::Release(buffer)
             } else {
                 Output::Send(home, Message::Release(buffer))

@@ -106,7 +106,7 @@ impl Engine {
             self.flight.recovering.capacity(),
             self.hole_logs.owing_logs.capacity(),
             self.order.held_bands.capacity(),
-            self.desk.outputs.capacity(),
+            self.desk.room(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
         let plans = (0..self.flight.running.capacity() as u32).map(|index| {

@@ -190,7 +190,7 @@ impl Engine {
             let Some(area) = area else { continue };
             let members = self.volumes[at].shape.members;
             let is_mine =
-                |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards) == self.desk.id;
+                |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards()) == self.desk.id();
             let mine = (0..members).map(Slot).filter(is_mine);
             self.volumes[at].logs = alloc::vec![NONE; members as usize];
             for slot in mine {
@@ -295,7 +295,7 @@ impl Engine {
         );
         log.unit.generation += 1;
         log.missed = false;
-        log.since = self.desk.now;
+        log.since = self.desk.now();
         log.cancelled = 0;
         let name = |generation| Token::of_log(index as u32, generation, 0);
         log.generation = self.flight.leftovers.free_generation(log.generation, name);
@@ -331,7 +331,7 @@ impl Engine {
                 Output::Log(io)
             };
             encoded = true;
-            self.desk.outputs.push(output);
+            self.desk.ask(output);
         }
     }
 

@@ -14,7 +14,6 @@ use crate::event::Event;
 use crate::inflight::Work;
 use crate::layout::Location;
 use crate::limits::GRAIN_BYTES;
-use crate::output::Output;
 use crate::parity_given_up::Instead;
 use crate::plan::{NotEnoughMembers, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
@@ -366,7 +365,7 @@ impl Engine {
             .failure
             .get_or_insert(Failure::Unrecoverable { offset_bytes });
         let volume = VolumeId(key.volume);
-        self.emit(Event::Unrecoverable {
+        self.desk.emit(Event::Unrecoverable {
             volume,
             offset_bytes,
         });
@@ -389,11 +388,11 @@ impl Engine {
             // Copies that may have differed are written as well, and had nothing to repair.
             if is_written && unreadable.has(step.slot) {
                 self.desk.stats.read_repairs += 1;
-                self.desk.outputs.push(Output::Event(Event::ReadRepaired {
+                self.desk.emit(Event::ReadRepaired {
                     member: MemberId(state.member),
                     offset_bytes: step.offset_bytes,
                     length_bytes: step.length_bytes as u32,
-                }));
+                });
             }
         }
     }

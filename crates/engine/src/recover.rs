@@ -28,8 +28,8 @@ impl Engine {
         let at = request.volume.0 as usize;
         let owner = self.volumes[at]
             .shape
-            .owner(cut.place.row, self.desk.shards);
-        if owner != self.desk.id {
+            .owner(cut.place.row, self.desk.shards());
+        if owner != self.desk.id() {
             self.forward(index, owner, Operation::Read, cut, (tried, repairs));
             return true;
         }
@@ -112,7 +112,7 @@ impl Engine {
                     volume: self.volume_of(plan_index),
                     offset_bytes,
                 };
-                self.emit(event);
+                self.desk.emit(event);
                 self.admission.requests[request]
                     .failure
                     .get_or_insert(Failure::Unrecoverable { offset_bytes });

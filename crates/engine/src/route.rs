@@ -228,7 +228,7 @@ impl Engine {
     pub(crate) fn note_writing(&mut self, at: usize) {
         let volume = &mut self.volumes[at];
         volume.writes_running += 1;
-        volume.last_write = self.desk.now;
+        volume.last_write = self.desk.now();
         if volume.idle_reported {
             self.report_busy(at);
         }
@@ -375,7 +375,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
-        self.desk.outputs.push(match origin {
+        self.desk.ask(match origin {
             None => Output::Complete(Completion { tag, result }),
             Some(Origin { shard, ticket, .. }) => {
                 Output::Send(shard, Message::ForwardDone { ticket, result })

@@ -118,7 +118,8 @@ impl Engine {
                 } else {
                     FlushOutcome::Missed
                 };
-                self.tell_controller(Message::Flushed { ticket, outcome });
+                self.desk
+                    .tell_controller(Message::Flushed { ticket, outcome });
             }
         }
     }
@@ -165,7 +166,7 @@ impl Engine {
     pub(crate) fn loss(&mut self, request: u32) -> Failure {
         let request = &self.admission.requests[request].request;
         let (volume, offset_bytes) = (request.volume, request.offset_bytes);
-        self.emit(Event::Unrecoverable {
+        self.desk.emit(Event::Unrecoverable {
             volume,
             offset_bytes,
         });

@@ -7,10 +7,8 @@
 use crate::admission::Admission;
 use crate::bitmap::keeper::Keeper;
 use crate::control::Controller;
-use crate::control::message::Message;
 use crate::control::record::Record;
 use crate::desk::Desk;
-use crate::event::Event;
 use crate::flight::Flight;
 use crate::hold::HELD_MAX;
 use crate::hole_logs::Logs;
@@ -112,15 +110,7 @@ impl Engine {
             inspection: None,
             controller: None,
             sweeps: Sweeps::new(now),
-            desk: Desk {
-                id: setup.shard,
-                shards: setup.shards,
-                now,
-                options: setup.options,
-                zeros: setup.zeros,
-                outputs: Vec::with_capacity(2 * PLANS_MAX),
-                stats: Stats::default(),
-            },
+            desk: Desk::new(&setup, now),
             members: Members {
                 failed: MemberSet::default(),
                 watched: MemberSet::default(),
@@ -181,7 +171,7 @@ impl Engine {
     /// Takes in what happened at `now`.
     #[inline]
     pub fn handle(&mut self, input: Input, now: Nanos) {
-        self.desk.now = now;
+        self.desk.set_now(now);
         match input {
             Input::Request(request) => self.admit(request),
             Input::Done { token, result } if token.is_single() => self.single_done(token, result),
@@ -202,14 +192,10 @@ impl Engine {
     #[inline]
     pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
         assert!(done.is_empty(), "what was polled has not been carried out");
-        if self.desk.outputs.is_empty() && !self.pump() {
+        if !self.desk.has_outputs() && !self.pump() {
             return false;
         }
-        core::mem::swap(&mut self.desk.outputs, done);
-        // The two grow together, so that what was enough once is enough again.
-        if self.desk.outputs.capacity() < done.capacity() {
-            self.desk.outputs.reserve(done.capacity());
-        }
+        self.desk.take_outputs(done);
         true
     }
 
@@ -217,7 +203,7 @@ impl Engine {
     /// that the next may bring more.
     #[inline]
     pub fn tick(&mut self, now: Nanos, more_answers: bool) {
-        self.desk.now = now;
+        self.desk.set_now(now);
         if self.sweeps.is_due(now) && self.may_judge(more_answers) {
             self.sweep();
         }
@@ -229,7 +215,7 @@ impl Engine {
         let job = self
             .volumes
             .iter()
-            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.desk.now))
+            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.desk.now()))
             .min();
         let busy = self.flight.running.used() > 0
             || self.flight.singles.used() > 0
@@ -242,7 +228,7 @@ impl Engine {
             .order
             .ranges
             .waits_for_claims()
-            .then(|| self.desk.now.after(CLAIM_RETRY));
+            .then(|| self.desk.now().after(CLAIM_RETRY));
         let decision = self.controller.as_ref().and_then(Controller::next_decision);
         [job, sweep, hold, claim, decision]
             .into_iter()
@@ -265,38 +251,32 @@ impl Engine {
         self.order.ranges.stop_waiting();
         self.confirm_epoch();
         self.run_controller();
-        !self.desk.outputs.is_empty()
+        self.desk.has_outputs()
     }
 
     fn run_controller(&mut self) {
         let Some(controller) = &mut self.controller else {
             return;
         };
-        controller.run(self.desk.now);
+        controller.run(self.desk.now());
         while let Some(output) = controller.poll() {
             match output {
                 crate::control::Output::Broadcast(message) => {
-                    for shard in 0..self.desk.shards {
-                        self.desk
-                            .outputs
-                            .push(Output::Send(ShardId(shard), message.clone()));
-                    }
+                    self.desk.tell_shards(&message);
                 }
                 crate::control::Output::Send(shard, message) => {
-                    self.desk.outputs.push(Output::Send(shard, message));
+                    self.desk.send(shard, message);
                 }
                 crate::control::Output::Persist(member) => {
                     self.desk.stats.metadata_writes += 1;
-                    self.desk.outputs.push(Output::Persist(member));
+                    self.desk.ask(Output::Persist(member));
                 }
                 crate::control::Output::Flush { ticket, members } => {
                     self.flush_members(ticket, members);
                     // `self` is borrowed again: take the rest in the next round.
                     return;
                 }
-                crate::control::Output::Event(event) => {
-                    self.desk.outputs.push(Output::Event(event))
-                }
+                crate::control::Output::Event(event) => self.desk.emit(event),
             }
         }
     }
@@ -310,7 +290,7 @@ impl Engine {
         self.report_progress();
         self.keep_bitmaps();
         if let Some(controller) = &mut self.controller {
-            controller.tick(self.desk.now);
+            controller.tick(self.desk.now());
         }
     }
 
@@ -342,7 +322,7 @@ impl Engine {
 
     /// The controller, on the shard that has it: nobody sends others what is meant for it.
     pub(crate) fn own_controller(&mut self) -> &mut Controller {
-        let id = self.desk.id;
+        let id = self.desk.id();
         let controller = self.controller.as_mut();
         controller.unwrap_or_else(|| panic!("shard {} has no controller", id.0))
     }
@@ -362,7 +342,7 @@ impl Engine {
     /// The time of the last input or tick.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.desk.now
+        self.desk.now()
     }
 
     /// Requests under way, not counting those that wait for admission.
@@ -380,14 +360,6 @@ impl Engine {
         self.volumes
             .get(volume.0 as usize)
             .map(|volume| &volume.shape)
-    }
-
-    pub(crate) fn emit(&mut self, event: Event) {
-        self.desk.outputs.push(Output::Event(event));
-    }
-
-    pub(crate) fn tell_controller(&mut self, message: Message) {
-        self.desk.outputs.push(Output::Send(ShardId(0), message));
     }
 }
 

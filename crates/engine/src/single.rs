@@ -211,8 +211,8 @@ impl Engine {
             return None;
         }
         if shape.level == Level::Raid5 {
-            let owner = shape.owner(place.row, self.desk.shards);
-            if owner == self.desk.id {
+            let owner = shape.owner(place.row, self.desk.shards());
+            if owner == self.desk.id() {
                 return None;
             }
             self.note_write(at, request.offset_bytes, length);
@@ -233,7 +233,7 @@ impl Engine {
                 band: volume.band(place.row, low),
             };
             let high = low + length;
-            if self.desk.shards == 1 {
+            if self.desk.shards() == 1 {
                 self.order
                     .ranges
                     .lock_if_quiet(key, place.data_index, low, high)?
@@ -275,13 +275,13 @@ impl Engine {
             && self
                 .order
                 .claims
-                .anywhere(self.volumes.view.epoch, self.desk.shards)
+                .anywhere(self.volumes.view.epoch, self.desk.shards())
         {
             return Ok(lock);
         }
         let shape = &self.volumes[usize::from(key.volume)].shape;
-        let owner = shape.owner(place.row, self.desk.shards);
-        if owner == self.desk.id {
+        let owner = shape.owner(place.row, self.desk.shards());
+        if owner == self.desk.id() {
             return lock.ok_or(None);
         }
         if let Some(lock) = lock {
@@ -295,7 +295,7 @@ impl Engine {
     fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) {
         let index = self.take_single(request, from);
         let forward = Forward {
-            from: self.desk.id,
+            from: self.desk.id(),
             ticket: SINGLE_TICKET | index,
             operation: request.operation,
             fua: request.fua,
@@ -307,9 +307,7 @@ impl Engine {
             buffer: request.buffer,
         };
         self.desk.stats.forwards += 1;
-        self.desk
-            .outputs
-            .push(Output::Send(owner, Message::Forward(forward)));
+        self.desk.send(owner, Message::Forward(forward));
     }
 
     /// The owner of a request's row has carried it out, or not.
@@ -332,7 +330,7 @@ impl Engine {
         let single = &mut self.flight.singles[index];
         let volume = &self.volumes[single.request.volume.0 as usize];
         let length_bytes = u64::from(single.request.length_bytes);
-        single.started = self.desk.now;
+        single.started = self.desk.now();
         single.lock = target.lock;
         let generation = single.generation;
         let (mut copies, mut rest) = (0u8, target.slots.0);
@@ -344,7 +342,7 @@ impl Engine {
             single.members[copies as usize] = member;
             single.slots[copies as usize] = slot;
             self.members.in_flight[member.0 as usize] += 1;
-            self.desk.outputs.push(Output::Io(Io {
+            self.desk.ask(Output::Io(Io {
                 token: Token::of_single(index, generation, copies),
                 member,
                 kind,
@@ -408,7 +406,7 @@ impl Engine {
             self.volumes[single.request.volume.0 as usize].writes_running -= 1;
         }
         self.flight.singles.give(index);
-        self.desk.outputs.push(if let Some(shard) = from {
+        self.desk.ask(if let Some(shard) = from {
             self.admission.forwarded_requests -= 1;
             let ticket = tag as u32;
             Output::Send(shard, Message::ForwardDone { ticket, result })
@@ -501,7 +499,8 @@ impl Engine {
             if single.outstanding == 0 || single.plan != NONE {
                 continue;
             }
-            let is_late = self.desk.now.since(single.started) >= self.desk.options.member_deadline;
+            let is_late =
+                self.desk.now().since(single.started) >= self.desk.options().member_deadline;
             let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
             let mut copies = (0..usize::from(single.copies)).filter(waits_for);
             if is_late || copies.any(|copy| self.members.failed.has(single.members[copy])) {

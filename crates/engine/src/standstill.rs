@@ -51,28 +51,28 @@ impl Engine {
     /// Takes note of a look at deadlines; false if they must not be judged yet, because answers are still
     /// coming in (`more_answers`) that were held up by a standstill.
     pub(crate) fn may_judge(&mut self, more_answers: bool) -> bool {
-        let late = self.desk.now.since(self.sweeps.next());
-        if (late >= STANDSTILL_MIN || self.desk.now < self.sweeps.last)
+        let late = self.desk.now().since(self.sweeps.next());
+        if (late >= STANDSTILL_MIN || self.desk.now() < self.sweeps.last)
             && !planted(Bug::StandstillCounted)
         {
             self.begin_later(late);
             self.sweeps.collecting = COLLECTING_TURNS_MAX;
         }
-        self.sweeps.last = self.desk.now;
+        self.sweeps.last = self.desk.now();
         if self.sweeps.collecting == 0 || !more_answers {
             self.sweeps.collecting = 0;
             return true;
         }
         self.sweeps.collecting -= 1;
         // Look again in the next turn.
-        self.sweeps.last = self.desk.now.since(SWEEP_EVERY);
+        self.sweeps.last = self.desk.now().since(SWEEP_EVERY);
         false
     }
 
     /// Everything that is outstanding began later by `late`, but not after now.
     #[cold]
     fn begin_later(&mut self, late: Nanos) {
-        let now = self.desk.now;
+        let now = self.desk.now();
         let shift = |began: &mut Nanos| *began = began.after(late).min(now);
         for index in 0..self.flight.running.capacity() as u32 {
             shift(&mut self.flight.running[index].started);

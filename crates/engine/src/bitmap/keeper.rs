@@ -149,7 +149,7 @@ impl Engine {
             let Some(record) = record else { continue };
             let shape = self.volumes[at].shape;
             self.volumes[at].keep_bitmap(super::Bitmap::new(record, &shape));
-            if self.desk.id != ShardId(0) {
+            if self.desk.id() != ShardId(0) {
                 continue;
             }
             let buffer = self
@@ -158,7 +158,10 @@ impl Engine {
                 .take_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
             let mut keeper = Keeper::new(at, &shape, record, buffer);
-            keeper.next_round = self.desk.now.after(self.desk.options.clear_regions_every);
+            keeper.next_round = self
+                .desk
+                .now()
+                .after(self.desk.options().clear_regions_every);
             keeper.members.clone_from(&self.volumes[at].view.slots);
             self.keepers.push(keeper);
         }
@@ -176,7 +179,7 @@ impl Engine {
         keeper.unwrap_or_else(|| {
             panic!(
                 "shard {} keeps no bitmap of volume {volume}",
-                self.desk.id.0
+                self.desk.id().0
             )
         })
     }
@@ -194,7 +197,7 @@ impl Engine {
             // As long as they have not been cleared, they need not be.
             take_out(&mut keeper.clearing, &range);
             let message = Message::RegionsMarked { volume, regions };
-            return self.desk.outputs.push(Output::Send(shard, message));
+            return self.desk.send(shard, message);
         }
         set(&mut keeper.wanted, regions);
         self.write_bits(index);
@@ -236,7 +239,7 @@ impl Engine {
         self.desk.stats.bitmap_writes += 1;
         let words = (from as u32, to as u32);
         let volume = VolumeId(volume);
-        self.desk.outputs.push(Output::Bitmap { volume, words });
+        self.desk.ask(Output::Bitmap { volume, words });
         self.start(plan);
     }
 
@@ -281,7 +284,8 @@ impl Engine {
                 }
                 if first < region {
                     let regions = (first, region - 1);
-                    self.tell_shards(&Message::RegionsMarked { volume, regions });
+                    self.desk
+                        .tell_shards(&Message::RegionsMarked { volume, regions });
                 } else {
                     region += 1;
                 }
@@ -297,23 +301,26 @@ impl Engine {
         for index in 0..self.keepers.len() {
             self.write_bits(index);
             let keeper = &mut self.keepers[index];
-            let is_due = self.desk.now >= keeper.next_round && keeper.round == Round::None;
+            let is_due = self.desk.now() >= keeper.next_round && keeper.round == Round::None;
             let at = keeper.volume;
             if !is_due || !self.is_whole(at) {
                 self.go_on_clearing(index);
                 continue;
             }
             let keeper = &mut self.keepers[index];
-            keeper.next_round = self.desk.now.after(self.desk.options.clear_regions_every);
+            keeper.next_round = self
+                .desk
+                .now()
+                .after(self.desk.options().clear_regions_every);
             // What is asked for now is not at rest, whoever was asked before.
             for at in 0..keeper.clearing.len() {
                 let asked_for = keeper.granting[at] | keeper.wanted[at];
                 keeper.clearing[at] = keeper.bits[at] & keeper.real[at] & !asked_for;
             }
             if !is_empty(&keeper.clearing) {
-                keeper.round = Round::Asking((1 << self.desk.shards) - 1);
+                keeper.round = Round::Asking((1 << self.desk.shards()) - 1);
                 let volume = VolumeId(at as u8);
-                self.tell_shards(&Message::CloseRegions { volume });
+                self.desk.tell_shards(&Message::CloseRegions { volume });
             }
         }
     }
@@ -378,7 +385,7 @@ impl Engine {
                 volume: VolumeId(at as u8),
                 cleared: keeper.clearing[..].into(),
             };
-            self.tell_shards(&message);
+            self.desk.tell_shards(&message);
             let keeper = &mut self.keepers[index];
             keeper.take_wanted();
             if keeper.changed.0 != keeper.changed.1 {

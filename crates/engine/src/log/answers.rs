@@ -57,7 +57,7 @@ impl Engine {
         let mut late = MemberSet::default();
         for index in 0..self.hole_logs.logs.len() {
             let log = &mut self.hole_logs.logs[index];
-            let is_late = self.desk.now.since(log.since) >= self.desk.options.member_deadline;
+            let is_late = self.desk.now().since(log.since) >= self.desk.options().member_deadline;
             for copy in 0..COPIES {
                 let is_due = |member: &MemberId| is_late || self.members.failed.has(*member);
                 if let Some(member) = log.members[copy].filter(is_due)
@@ -67,7 +67,7 @@ impl Engine {
                     late.insert(member);
                     log.cancelled |= 1 << copy;
                     let token = log.name(index, copy);
-                    self.desk.outputs.push(Output::Cancel(token));
+                    self.desk.ask(Output::Cancel(token));
                 }
             }
         }
