@@ -20,7 +20,7 @@ impl Engine {
             Message::Release(buffer) => self.desk.ask(Output::Release(buffer)),
             Message::View(view) => self.adopt(view),
             Message::FailureDurable(members) => {
-                self.members.durable_failed.0 |= members.0;
+                self.members.failure_is_durable(members);
                 self.refresh_volumes();
                 self.settle_held();
             }
@@ -61,7 +61,7 @@ impl Engine {
         self.order.claims.adopt(view.epoch);
         self.end_inspection(false);
         self.note_failed(view.failed);
-        self.members.volatile = view.volatile;
+        self.members.set_volatile(view.volatile);
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
             if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
@@ -69,7 +69,7 @@ impl Engine {
                 volume.last_write = self.desk.now();
             }
             volume.set_view(view.volumes[at].clone());
-            volume.refresh(self.members.failed, self.members.durable_failed);
+            volume.refresh(self.members.failed(), self.members.durable_failed());
             self.adopt_job(at, view.volumes[at].job);
             self.volumes[at].note_bad_blocks(view.bad_blocks.members());
             self.volumes[at].note_sync();

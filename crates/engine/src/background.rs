@@ -423,7 +423,7 @@ impl Engine {
             band,
             self.desk.id(),
             self.desk.shards(),
-            self.members.failed,
+            self.members.failed(),
         );
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume

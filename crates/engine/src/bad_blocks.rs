@@ -44,8 +44,8 @@ impl Engine {
     #[cold]
     pub(crate) fn watch_members(&mut self) {
         let recorded = self.volumes.view.bad_blocks.members();
-        self.members.watched =
-            MemberSet(self.members.failed.0 | recorded.0 | self.being_filled().0);
+        let watched = MemberSet(recorded.0 | self.being_filled().0);
+        self.members.watch(watched);
     }
 
     /// The drive of a step of a member that is watched, if it is to be asked. If not, the step has been told
@@ -58,7 +58,7 @@ impl Engine {
         member: Option<MemberId>,
     ) -> Option<MemberId> {
         let step = self.flight.running[index].plan.steps()[at];
-        let live = member.filter(|&member| !self.members.failed.has(member));
+        let live = member.filter(|&member| !self.members.failed().has(member));
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
         let running = &mut self.flight.running[index];
@@ -98,7 +98,7 @@ impl Engine {
         let running = &mut self.flight.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         let member = MemberId(state.member);
-        if self.members.failed.has(member) && !planted(Bug::LateAnswerCounts) {
+        if self.members.failed().has(member) && !planted(Bug::LateAnswerCounts) {
             // What a failed member says, good or bad, does not count any more.
             self.step_lost(index, at, false);
             return false;
@@ -109,9 +109,9 @@ impl Engine {
             state.progress = Progress::Done;
             return false;
         }
-        if state.progress == Progress::Outstanding && self.members.volatile.has(member) {
+        if state.progress == Progress::Outstanding && self.members.volatile().has(member) {
             state.progress = Progress::Flushing;
-            self.members.in_flight[member.0 as usize] += 1;
+            self.members.sent(member);
             self.desk.stats.member_flushes += 1;
             self.desk.ask(Output::Io(Io {
                 token: Token::new(index, running.generation, at),
@@ -161,7 +161,7 @@ impl Engine {
         let member = MemberId(state.member);
         let recorded = outcome == Recorded::Yes;
         match change {
-            _ if self.members.failed.has(member) => self.step_lost(index, at, false),
+            _ if self.members.failed().has(member) => self.step_lost(index, at, false),
             BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
             // All of it is there, and on record it is not.
             BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
@@ -201,7 +201,7 @@ impl Engine {
             _ => return false,
         };
         let target = volume.member(slot, shadow);
-        let Some(target) = target.filter(|&target| !self.members.failed.has(target)) else {
+        let Some(target) = target.filter(|&target| !self.members.failed().has(target)) else {
             return false;
         };
         if piece.avoid == SlotSet(0) || volume.is_lost() {

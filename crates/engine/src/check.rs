@@ -112,7 +112,8 @@ impl Engine {
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
         }
-        for (member, (counted, there)) in self.members.in_flight.iter().zip(&out).enumerate() {
+        for (member, there) in (0u8..).zip(out) {
+            let counted = self.members.in_flight(MemberId(member));
             assert_eq!(
                 counted, there,
                 "commands with member {member}, as counted and as there are"

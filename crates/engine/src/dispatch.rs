@@ -246,7 +246,7 @@ impl Engine {
             key.band,
             self.desk.id(),
             self.desk.shards(),
-            self.members.failed,
+            self.members.failed(),
         )
     }
 

@@ -215,7 +215,7 @@ impl Engine {
         if !volume.may_differ(place, length_bytes, &view) {
             return false;
         }
-        if !missed.within(self.members.durable_failed) {
+        if !missed.within(self.members.durable_failed()) {
             return true;
         }
         if self.admission.requests[part.request].failure.is_none() {

@@ -42,9 +42,11 @@ impl Engine {
             _ if planted(Bug::NotSupportedIsDone) && error.class == ErrorClass::NotSupported => {
                 state.progress = Progress::Done;
             }
-            Reaction::Retry if state.retries < RETRIES_MAX && !self.members.failed.has(member) => {
+            Reaction::Retry
+                if state.retries < RETRIES_MAX && !self.members.failed().has(member) =>
+            {
                 state.retries += 1;
-                self.members.in_flight[member.0 as usize] += 1;
+                self.members.sent(member);
                 self.desk.ask(Output::Io(Io {
                     token: Token::new(index, running.generation, at),
                     member,
@@ -77,7 +79,7 @@ impl Engine {
 
     /// Stops using a member at once and tells the controller.
     pub(crate) fn fail_member(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
-        if self.members.failed.has(member) {
+        if self.members.failed().has(member) {
             return;
         }
         self.note_failed([member].into_iter().collect());
@@ -93,7 +95,7 @@ impl Engine {
     #[inline]
     pub(crate) fn hear_of_failures(&mut self) {
         let failed = self.order.claims.failed();
-        if !failed.within(self.members.failed) && !planted(Bug::FailureKeptToOneself) {
+        if !failed.within(self.members.failed()) && !planted(Bug::FailureKeptToOneself) {
             self.heard_of(failed);
         }
     }
@@ -106,22 +108,16 @@ impl Engine {
 
     /// Members that must not be used any more from now on, by any shard.
     pub(crate) fn note_failed(&mut self, members: MemberSet) {
-        if !members.within(self.members.failed) {
+        if !members.within(self.members.failed()) {
             self.order.claims.fail(members);
         }
-        for member in members
-            .iter()
-            .filter(|&member| !self.members.failed.has(member))
-        {
-            self.members.failed_since[member.0 as usize] = self.desk.now();
-        }
-        self.members.failed.0 |= members.0;
+        self.members.fail(members, self.desk.now());
         self.watch_members();
     }
 
     pub(crate) fn refresh_volumes(&mut self) {
         for volume in self.volumes.iter_mut() {
-            volume.refresh(self.members.failed, self.members.durable_failed);
+            volume.refresh(self.members.failed(), self.members.durable_failed());
         }
     }
 
@@ -153,14 +149,14 @@ impl Engine {
             let running = &self.flight.running[index];
             let is_late =
                 self.desk.now().since(running.started) >= self.desk.options().member_deadline;
-            if running.outstanding == 0 || (!is_late && self.members.failed.is_empty()) {
+            if running.outstanding == 0 || (!is_late && self.members.failed().is_empty()) {
                 continue;
             }
             for at in 0..running.states.len() {
                 let state = self.flight.running[index].states[at];
                 let member = MemberId(state.member);
                 let waits = state.is_with_drive();
-                if waits && !state.cancelled && (is_late || self.members.failed.has(member)) {
+                if waits && !state.cancelled && (is_late || self.members.failed().has(member)) {
                     late.insert(member);
                     self.flight.running[index].states[at].cancelled = true;
                     let token = self.name_of(index, at);
@@ -171,11 +167,11 @@ impl Engine {
         if planted(Bug::HungMemberKept) {
             return;
         }
-        for member in MemberSet(late.0 & !self.members.failed.0).iter() {
+        for member in MemberSet(late.0 & !self.members.failed().0).iter() {
             self.desk.emit(Event::MemberOverdue(member));
             self.fail_member(member, ErrorClass::Path, 110);
         }
-        self.flight.abandon_due = !self.members.failed.is_empty();
+        self.flight.abandon_due = !self.members.failed().is_empty();
     }
 
     /// The name that a command of a plan went out with.

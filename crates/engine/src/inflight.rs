@@ -325,7 +325,7 @@ impl Engine {
             _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
         };
         let member = match member {
-            Some(member) if !self.members.watched.has(member) => member,
+            Some(member) if !self.members.watched().has(member) => member,
             _ => match self.second_look(index, at, member) {
                 Some(member) => member,
                 None => return,
@@ -340,7 +340,7 @@ impl Engine {
         running.wrote |= !is_read && step.kind != StepKind::Flush;
         let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
-        self.members.in_flight[member.0 as usize] += 1;
+        self.members.sent(member);
         self.desk.ask(Output::Io(Io {
             token,
             member,
@@ -394,9 +394,9 @@ impl Engine {
             return self.came_back_early(index);
         }
         let member = MemberId(state.member);
-        self.members.in_flight[member.0 as usize] -= 1;
+        self.members.answered(member);
         match result {
-            Ok(()) if !self.members.watched.has(member) => state.progress = Progress::Done,
+            Ok(()) if !self.members.watched().has(member) => state.progress = Progress::Done,
             Ok(()) => {
                 if self.watched_done(index, at) {
                     return;

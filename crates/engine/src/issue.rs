@@ -162,7 +162,7 @@ impl Engine {
                     band,
                     self.desk.id(),
                     self.desk.shards(),
-                    self.members.failed,
+                    self.members.failed(),
                 );
                 let in_sync = !volume.may_differ(place, cut.length, &view);
                 if !in_sync && volume.must_equal(place, &view) {
@@ -209,7 +209,7 @@ impl Engine {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
             let load = volume.view.slots[slot.0 as usize]
-                .map_or(u32::MAX, |member| self.members.in_flight[member.0 as usize]);
+                .map_or(u32::MAX, |member| self.members.in_flight(member));
             let wait = if order < turn { order + count } else { order } - turn;
             if (load, wait) < best_key {
                 (best, best_key) = (slot, (load, wait));
@@ -364,7 +364,7 @@ impl Engine {
             self.admission.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
             return true;
         }
-        let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
+        let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
         let unrecorded = volume.unrecorded;
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;

@@ -201,11 +201,10 @@ impl Engine {
             return;
         }
         let overdue = |member: &MemberId| {
-            let since = self.members.failed_since[member.0 as usize];
-            self.desk.now().since(since) >= ABANDON_AFTER
-                && self.members.in_flight[member.0 as usize] > 0
+            self.members.failed_for(*member, self.desk.now()) >= ABANDON_AFTER
+                && self.members.in_flight(*member) > 0
         };
-        let members: MemberSet = self.members.failed.iter().filter(overdue).collect();
+        let members: MemberSet = self.members.failed().iter().filter(overdue).collect();
         if members.is_empty() {
             return;
         }
@@ -235,7 +234,7 @@ impl Engine {
             running.left_with.insert(MemberId(state.member));
             running.payload_left |= touches;
             running.outstanding -= 1;
-            self.members.in_flight[state.member as usize] -= 1;
+            self.members.answered(MemberId(state.member));
             self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }

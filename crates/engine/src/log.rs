@@ -214,7 +214,7 @@ impl Engine {
         let volume = &self.volumes[running.volume as usize];
         let slot = running.plan.steps()[at].slot;
         let member = volume.member(slot, false);
-        if member.is_none_or(|member| self.members.failed.has(member)) {
+        if member.is_none_or(|member| self.members.failed().has(member)) {
             // Its drive failed after the plan was made: no parity that could be wrong is left, unless that was
             // one too many. Then the drive may come back with the parity as it is now.
             running.states[at].progress = Progress::Missed;
@@ -223,7 +223,7 @@ impl Engine {
                 .for_each(|member| running.missed.insert(member));
             return !volume.is_lost();
         }
-        let is_watched = member.is_some_and(|member| self.members.watched.has(member));
+        let is_watched = member.is_some_and(|member| self.members.watched().has(member));
         if is_watched && self.is_exchanged(index, slot) {
             self.flight.running[index].states[at].progress = Progress::Missed;
             return true;
@@ -303,7 +303,7 @@ impl Engine {
         let in_service = volume.member(log.unit.slot, false);
         let copied_to = volume.member(log.unit.slot, true);
         log.members = [in_service, copied_to]
-            .map(|member| member.filter(|&member| !self.members.failed.has(member)));
+            .map(|member| member.filter(|&member| !self.members.failed().has(member)));
         let count = log.members.iter().flatten().count() as u8;
         let given = |copy: usize| u8::from(log.members[copy].is_some()) << copy;
         log.awaited = (0..COPIES).map(given).sum();
@@ -324,7 +324,7 @@ impl Engine {
                 continue;
             };
             let io = log.io(index, copy, member);
-            self.members.in_flight[member.0 as usize] += 1;
+            self.members.sent(member);
             let output = if encoded {
                 Output::Io(io)
             } else {
@@ -382,7 +382,7 @@ impl Engine {
         let mut at = 0;
         while at < self.hole_logs.owing_logs.len() {
             let (index, missed) = self.hole_logs.owing_logs[at];
-            if missed.within(self.members.durable_failed) {
+            if missed.within(self.members.durable_failed()) {
                 self.hole_logs.owing_logs.swap_remove(at);
                 self.left_log(index);
             } else if self.volumes[self.hole_logs.logs[index as usize].unit.volume.0 as usize]
@@ -404,7 +404,8 @@ impl Engine {
             Stage::Open(left) if left > 1 => log.stage = Stage::Open(left - 1),
             Stage::Open(_) => {
                 let volume = &self.volumes[log.unit.volume.0 as usize];
-                let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
+                let (slots, shadows) =
+                    volume.to_flush(self.members.volatile(), self.members.failed());
                 if slots.0 | shadows.0 != 0 && !planted(Bug::NextUnitEarly) {
                     log.stage = Stage::ToFlush;
                     return;
@@ -426,7 +427,7 @@ impl Engine {
         let log = &mut self.hole_logs.logs[index];
         let at = log.unit.volume.0;
         let volume = &self.volumes[at as usize];
-        let (slots, shadows) = volume.to_flush(self.members.volatile, self.members.failed);
+        let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
         let plan = self.flight.running.take().expect("a plan is available");
         log.stage = Stage::Flushing;
         let work = Work::LogFlush { log: index as u32 };
@@ -439,7 +440,7 @@ impl Engine {
     /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
     pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
         let volume = &self.volumes[self.hole_logs.logs[log as usize].unit.volume.0 as usize];
-        let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile.0);
+        let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile().0);
         if unflushed.is_empty() || planted(Bug::UnflushedForgotten) {
             self.left_log(log);
         } else {

@@ -80,7 +80,7 @@ impl Engine {
         for shadow in [false, true].into_iter().take(1 + usize::from(shadowed)) {
             let volume = &self.volumes[key.volume as usize];
             let member = volume.member(parity, shadow);
-            let Some(member) = member.filter(|&member| !self.members.failed.has(member)) else {
+            let Some(member) = member.filter(|&member| !self.members.failed().has(member)) else {
                 continue;
             };
             let is_recorded = self.volumes.view.bad_blocks.cover(BadRange {

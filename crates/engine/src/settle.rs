@@ -23,7 +23,7 @@ impl Engine {
             return;
         }
         let running = &self.flight.running[index];
-        let recorded = running.missed.within(self.members.durable_failed)
+        let recorded = running.missed.within(self.members.durable_failed())
             || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.can_do_without(index) && !self.hopeless(index) {
             self.flight.held.push(index);
@@ -41,7 +41,7 @@ impl Engine {
             let index = self.flight.held[at];
             if self.flight.running[index]
                 .missed
-                .within(self.members.durable_failed)
+                .within(self.members.durable_failed())
                 || self.hopeless(index)
             {
                 self.flight.held.swap_remove(at);
@@ -130,7 +130,7 @@ impl Engine {
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return true;
         };
-        let is_recorded = running.missed.within(self.members.durable_failed);
+        let is_recorded = running.missed.within(self.members.durable_failed());
         if volume.view.failed || (volume.records_nothing && !is_recorded) {
             return false;
         }

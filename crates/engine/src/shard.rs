@@ -34,7 +34,6 @@ use crate::standstill::Sweeps;
 use crate::states::StepState;
 use crate::stats::Stats;
 use crate::token::Token;
-use crate::units::MemberSet;
 use crate::units::{Nanos, ShardId};
 use crate::volume::Volume;
 use crate::volumes::Volumes;
@@ -111,14 +110,7 @@ impl Engine {
             controller: None,
             sweeps: Sweeps::new(now),
             desk: Desk::new(&setup, now),
-            members: Members {
-                failed: MemberSet::default(),
-                watched: MemberSet::default(),
-                durable_failed: MemberSet::default(),
-                volatile: view.volatile,
-                failed_since: [Nanos(0); CONTAINER_MEMBERS_MAX],
-                in_flight: [0; CONTAINER_MEMBERS_MAX],
-            },
+            members: Members::new(view.volatile),
             order: Order {
                 ranges: Ranges::new(Claimer::new(&setup)),
                 claims: setup.claims,

@@ -341,7 +341,7 @@ impl Engine {
                 .expect("a slot that the row's state calls usable has a drive");
             single.members[copies as usize] = member;
             single.slots[copies as usize] = slot;
-            self.members.in_flight[member.0 as usize] += 1;
+            self.members.sent(member);
             self.desk.ask(Output::Io(Io {
                 token: Token::of_single(index, generation, copies),
                 member,
@@ -376,12 +376,12 @@ impl Engine {
             "{token:?} was answered twice"
         );
         let member = single.members[copy as usize];
-        let trouble =
-            result.is_err() || (!self.members.failed.is_empty() && self.members.failed.has(member));
+        let trouble = result.is_err()
+            || (!self.members.failed().is_empty() && self.members.failed().has(member));
         if trouble || single.plan != NONE {
             return self.single_in_trouble(index, copy, result);
         }
-        self.members.in_flight[member.0 as usize] -= 1;
+        self.members.answered(member);
         single.outstanding &= !(1 << copy);
         if single.outstanding == 0 {
             self.finish_single(index);
@@ -503,7 +503,7 @@ impl Engine {
                 self.desk.now().since(single.started) >= self.desk.options().member_deadline;
             let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
             let mut copies = (0..usize::from(single.copies)).filter(waits_for);
-            if is_late || copies.any(|copy| self.members.failed.has(single.members[copy])) {
+            if is_late || copies.any(|copy| self.members.failed().has(single.members[copy])) {
                 self.plan_single(index);
             }
         }

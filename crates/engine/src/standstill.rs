@@ -83,7 +83,7 @@ impl Engine {
         for log in &mut self.hole_logs.logs {
             shift(log.began());
         }
-        self.members.failed_since.iter_mut().for_each(shift);
+        self.members.shift_times(shift);
         if let Some(controller) = &mut self.controller {
             controller.began().into_iter().for_each(shift);
         }

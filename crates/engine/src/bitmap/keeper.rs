@@ -360,7 +360,7 @@ impl Engine {
             return;
         }
         let (slots, shadows) =
-            self.volumes[at].to_flush(self.members.volatile, self.members.failed);
+            self.volumes[at].to_flush(self.members.volatile(), self.members.failed());
         if slots.0 | shadows.0 == 0 {
             return self.clear_bits(index);
         }

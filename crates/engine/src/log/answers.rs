@@ -24,8 +24,8 @@ impl Engine {
             return self.came_back_late(token);
         }
         let member = log.members[copy].expect("a unit is awaited from a drive");
-        self.members.in_flight[member.0 as usize] -= 1;
-        let mut lost = self.members.failed.has(member);
+        self.members.answered(member);
+        let mut lost = self.members.failed().has(member);
         if let Err(error) = result {
             // A unit is written with FUA, and what was to be durable and failed is not repeated ([`crate::policy`]).
             self.desk.stats.member_errors += 1;
@@ -59,7 +59,7 @@ impl Engine {
             let log = &mut self.hole_logs.logs[index];
             let is_late = self.desk.now().since(log.since) >= self.desk.options().member_deadline;
             for copy in 0..COPIES {
-                let is_due = |member: &MemberId| is_late || self.members.failed.has(*member);
+                let is_due = |member: &MemberId| is_late || self.members.failed().has(*member);
                 if let Some(member) = log.members[copy].filter(is_due)
                     && log.awaits(copy)
                     && log.cancelled >> copy & 1 == 0
@@ -91,7 +91,7 @@ impl Engine {
                 {
                     return;
                 }
-                self.members.in_flight[member.0 as usize] -= 1;
+                self.members.answered(member);
                 self.desk.stats.abandoned += 1;
                 self.unit_answered(index, copy, true);
             }

@@ -42,7 +42,7 @@ impl Engine {
         );
         let volume = &self.volumes[volume.0 as usize];
         let member = volume.member(slot, false);
-        let is_filled = member.is_some_and(|member| !self.members.failed.has(member))
+        let is_filled = member.is_some_and(|member| !self.members.failed().has(member))
             && !volume.view.row.writable.has(slot);
         if !is_filled {
             return;
