@@ -2,10 +2,9 @@
 
 use engine::policy::MemberKind;
 use metadata::imsm::choose::{Candidate, Content};
-use metadata::imsm::notes;
 use metadata::imsm::place::{ByteRange, Found, Placement, decode_region};
 use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
-use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial, Uuid};
+use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial, Uuid, notes};
 
 /// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
 #[derive(Debug)]

@@ -122,7 +122,7 @@ impl Engine {
             "request {index} is refused, and has begun"
         );
         let (tag, origin) = (state.request.tag, state.origin);
-        self.give_request(index, origin.is_some());
+        self.admission.give(index, origin.is_some());
         self.answer(tag, origin, Err(why));
     }
 

@@ -27,8 +27,7 @@ use crate::ranges::BandKey;
 use crate::shard::Engine;
 use crate::states::{Progress, StepState};
 use crate::token::Token;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, MemberSet, Slot, SlotSet, VolumeId};
 use crate::world::Io;
 use planted::{Bug, planted};
 

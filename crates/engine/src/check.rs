@@ -49,10 +49,7 @@ impl Engine {
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
         let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
         let all = requests.len() + singles.len();
-        let counted = (
-            self.admission.local_requests,
-            self.admission.forwarded_requests,
-        );
+        let counted = self.admission.under_way();
         assert_eq!(
             counted,
             (all - there, there),
@@ -185,7 +182,8 @@ impl Engine {
         }
         pieces.check_rest("request");
         assert_eq!(
-            self.admission.forwards, elsewhere,
+            self.admission.forwards(),
+            elsewhere,
             "pieces with other shards, as counted and as requests wait for"
         );
     }

@@ -26,8 +26,7 @@
 //! to flush may have lost what was acknowledged, and do as it is told the next time.
 
 use crate::limits::SHARDS_MAX;
-use crate::units::MemberSet;
-use crate::units::ShardId;
+use crate::units::{MemberSet, ShardId};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};

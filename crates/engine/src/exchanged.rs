@@ -9,8 +9,7 @@
 use crate::inflight::Work;
 use crate::ranges::NONE;
 use crate::shard::Engine;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Slot};
+use crate::units::{MemberId, MemberSet, Slot};
 
 impl Engine {
     /// Drives in slots in which they are not current.

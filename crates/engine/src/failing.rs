@@ -12,8 +12,7 @@ use crate::ranges::NONE;
 use crate::shard::Engine;
 use crate::states::Progress;
 use crate::token::Token;
-use crate::units::MemberId;
-use crate::units::MemberSet;
+use crate::units::{MemberId, MemberSet};
 use crate::world::Io;
 use planted::{Bug, planted};
 

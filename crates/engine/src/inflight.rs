@@ -16,8 +16,7 @@ use crate::scratch::ScratchBlock;
 use crate::shard::Engine;
 use crate::states::{Progress, StepStates};
 use crate::token::Token;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos, Slot, VolumeId};
+use crate::units::{MemberId, MemberSet, Nanos, Slot, VolumeId};
 use crate::world::Io;
 
 /// What a plan is for.

@@ -4,8 +4,9 @@
 use crate::control::message::{Forward, Message};
 use crate::inflight::Work;
 use crate::layout::{Level, Location};
-use crate::limits::{BAND_BYTES_MAX, FORWARDED_MAX, READ_PLAN_BYTES_MAX};
-use crate::limits::{PARTS_RESERVED, PLANS_RESERVED, RECONSTRUCTIONS_LEAVE};
+use crate::limits::{
+    BAND_BYTES_MAX, PARTS_RESERVED, PLANS_RESERVED, READ_PLAN_BYTES_MAX, RECONSTRUCTIONS_LEAVE,
+};
 use crate::plan::{RowView, Step, StepKind};
 use crate::ranges::{BandKey, NONE, Part, PartKind};
 use crate::request::{Failure, Operation};
@@ -250,7 +251,7 @@ impl Engine {
                 .shape
                 .owner(cut.place.row, self.desk.shards());
             let taken = if owner != self.desk.id() {
-                if self.admission.forwards >= FORWARDED_MAX {
+                if !self.admission.may_forward() {
                     return Issued::NoForward;
                 }
                 let row_cut = self.row_cut(index, cut);
@@ -459,7 +460,7 @@ impl Engine {
             buffer: cut.buffer,
         };
         self.admission.requests[index].outstanding += 1;
-        self.admission.forwards += 1;
+        self.admission.piece_sent();
         self.desk.stats.forwards += 1;
         self.desk.send(owner, Message::Forward(forward));
     }

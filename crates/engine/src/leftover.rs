@@ -26,10 +26,8 @@ use crate::ranges::{NONE, PartKind};
 use crate::request::{Failure, Operation};
 use crate::scratch::ScratchBlock;
 use crate::shard::Engine;
-use crate::token::GENERATIONS;
-use crate::token::Token;
-use crate::units::MemberSet;
-use crate::units::{Buffer, MemberId, ShardId};
+use crate::token::{GENERATIONS, Token};
+use crate::units::{Buffer, MemberId, MemberSet, ShardId};
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 

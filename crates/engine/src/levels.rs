@@ -70,11 +70,11 @@ impl Engine {
     #[must_use]
     pub fn levels(&self) -> Levels {
         Levels {
-            requests: self.admission.local_requests,
+            requests: self.admission.under_way().0,
             requests_waiting: self.admission.backlog.len(),
-            forwarded: self.admission.forwarded_requests,
+            forwarded: self.admission.under_way().1,
             forwarded_waiting: self.admission.forward_backlog.len(),
-            forwards: self.admission.forwards,
+            forwards: self.admission.forwards(),
             forwards_waiting: self.admission.waiting_forward.len(),
             plans: self.flight.running.used(),
             singles: self.flight.singles.used(),

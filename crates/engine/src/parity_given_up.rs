@@ -17,8 +17,7 @@
 //! read: drives have bad blocks one by one, what all of them say comes from the host, and nothing of that goes
 //! on record.
 
-use crate::control::bad_blocks::BadBlockChange;
-use crate::control::bad_blocks::BadRange;
+use crate::control::bad_blocks::{BadBlockChange, BadRange};
 use crate::inflight::Work;
 use crate::layout::Level;
 use crate::piecewise::{IN_PIECES, PieceParity, Piecewise};

@@ -4,72 +4,15 @@
 //! that needs a lock becomes parts on the shard that owns the row; pieces of other shards' rows are
 //! sent there. A request is cut up only as far as the pools allow; the rest follows when they refill.
 
+use crate::admission::{Origin, RequestState};
 use crate::control::message::{Forward, Message};
 use crate::issue::Issued;
 use crate::layout::Location;
-use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::output::Output;
 use crate::request::{Completion, Failure, Operation, Request};
 use crate::shard::Engine;
-use crate::units::{Buffer, MemberId, ShardId};
+use crate::units::{Buffer, ShardId};
 use planted::{Bug, planted};
-
-/// What a request without a slot would break: as many are under way as there are slots, at most.
-const SLOT_FOR_EACH: &str = "a slot is kept for every request under way";
-
-/// What another shard wants of this one. See [`Forward`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    pub shard: ShardId,
-    pub ticket: u32,
-    pub repairs: bool,
-    pub tried: Option<MemberId>,
-}
-
-/// A request under way.
-#[derive(Debug)]
-pub(crate) struct RequestState {
-    pub request: Request,
-    /// Another shard's request.
-    pub origin: Option<Origin>,
-    /// Bytes that have been turned into work.
-    pub cursor: u64,
-    /// Plans, parts and forwards that have not come back.
-    pub outstanding: u32,
-    pub failure: Option<Failure>,
-    /// Counted in its volume's `writes_running`.
-    writing: bool,
-    /// All of it has been turned into work.
-    pub issued: bool,
-}
-
-impl RequestState {
-    /// Whether it modifies its volume, has begun to and has not ended.
-    pub fn is_writing(&self) -> bool {
-        self.writing && (self.outstanding > 0 || !self.issued)
-    }
-}
-
-impl Default for RequestState {
-    fn default() -> RequestState {
-        RequestState::new(Request::NONE, None)
-    }
-}
-
-impl RequestState {
-    #[inline]
-    fn new(request: Request, origin: Option<Origin>) -> RequestState {
-        RequestState {
-            request,
-            origin,
-            cursor: 0,
-            outstanding: 0,
-            failure: None,
-            writing: false,
-            issued: false,
-        }
-    }
-}
 
 /// A piece of a request inside one chunk and one band.
 #[derive(Clone, Copy)]
@@ -115,11 +58,11 @@ impl Engine {
     /// Gives a request that needs plans a slot, and begins it.
     #[inline(never)]
     fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
-        if origin.is_none() && self.admission.local_requests == REQUESTS_MAX {
+        if origin.is_none() && !self.admission.has_room_for_port() {
             self.admission.backlog.push_back(request);
             return;
         }
-        let index = self.take_request(origin.is_some());
+        let index = self.admission.take(origin.is_some());
         // A piece from another shard was counted there, as part of its request.
         if origin.is_none() {
             self.count_request(&request);
@@ -129,28 +72,6 @@ impl Engine {
             self.begin(index);
         } else {
             self.admission.stalled.push_back(index);
-        }
-    }
-
-    /// A request slot; requests of ports leave the share of forwarded pieces alone.
-    #[inline]
-    fn take_request(&mut self, forwarded: bool) -> u32 {
-        if forwarded {
-            assert!(self.has_room_for_forward(), "too many forwards were let in");
-            self.admission.forwarded_requests += 1;
-        } else {
-            self.admission.local_requests += 1;
-        }
-        self.admission.requests.take().expect(SLOT_FOR_EACH)
-    }
-
-    #[inline]
-    pub(crate) fn give_request(&mut self, index: u32, forwarded: bool) {
-        self.admission.requests.give(index);
-        if forwarded {
-            self.admission.forwarded_requests -= 1;
-        } else {
-            self.admission.local_requests -= 1;
         }
     }
 
@@ -236,7 +157,7 @@ impl Engine {
 
     /// A slot for a request that has run without one and has one command's worth of work under way.
     pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
-        let index = self.admission.requests.take().expect(SLOT_FOR_EACH);
+        let index = self.admission.take_counted();
         let origin = from.map(|shard| Origin {
             shard,
             ticket: request.tag as u32,
@@ -263,7 +184,7 @@ impl Engine {
 
     #[inline(never)]
     fn resume_forwarding_some(&mut self) {
-        while self.admission.forwards < FORWARDED_MAX
+        while self.admission.may_forward()
             && let Some(index) = self.admission.waiting_forward.pop_front()
         {
             self.issue_or_park(index);
@@ -307,13 +228,13 @@ impl Engine {
                 self.admission.stalled.pop_front();
             }
         }
-        while self.has_room_for_forward() && self.admission.stalled.is_empty() {
+        while self.admission.has_room_for_forward() && self.admission.stalled.is_empty() {
             let Some(forward) = self.admission.forward_backlog.pop_front() else {
                 break;
             };
             self.forwarded(forward);
         }
-        while self.admission.local_requests < REQUESTS_MAX && self.admission.stalled.is_empty() {
+        while self.admission.has_room_for_port() && self.admission.stalled.is_empty() {
             let Some(request) = self.admission.backlog.pop_front() else {
                 return;
             };
@@ -337,7 +258,7 @@ impl Engine {
         {
             self.volumes[volume].writes_running -= 1;
         }
-        self.give_request(index, false);
+        self.admission.give(index, false);
         true
     }
 
@@ -366,7 +287,7 @@ impl Engine {
         if state.writing {
             self.volumes[state.request.volume.0 as usize].writes_running -= 1;
         }
-        self.give_request(index, origin.is_some());
+        self.admission.give(index, origin.is_some());
         if failure.is_some() {
             self.desk.stats.request_errors += 1;
         }
@@ -385,7 +306,7 @@ impl Engine {
 
     /// A piece of another shard's request arrives.
     pub(crate) fn forwarded(&mut self, forward: Forward) {
-        if !self.has_room_for_forward() {
+        if !self.admission.has_room_for_forward() {
             self.admission.forward_backlog.push_back(forward);
             return;
         }
@@ -405,9 +326,5 @@ impl Engine {
             tried: forward.tried,
         };
         self.admit_forwarded(request, origin);
-    }
-
-    fn has_room_for_forward(&self) -> bool {
-        self.admission.forwarded_requests < FORWARDED_MAX
     }
 }

@@ -26,7 +26,6 @@ use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
 use crate::ranges::{Claimer, Ranges};
-use crate::route::RequestState;
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::single::Single;
@@ -116,18 +115,7 @@ impl Engine {
                 claims: setup.claims,
                 held_bands: Vec::with_capacity(HELD_MAX),
             },
-            admission: Admission {
-                requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
-                stalled: VecDeque::with_capacity(REQUESTS_MAX + FORWARDED_MAX),
-                backlog: VecDeque::with_capacity(REQUESTS_MAX),
-                forward_backlog: VecDeque::with_capacity(
-                    FORWARDED_MAX * usize::from(setup.shards.saturating_sub(1)),
-                ),
-                forwards: 0,
-                waiting_forward: VecDeque::with_capacity(REQUESTS_MAX),
-                local_requests: 0,
-                forwarded_requests: 0,
-            },
+            admission: Admission::new(setup.shards),
             flight: Flight {
                 running: Pool::new(PLANS_MAX, || {
                     Running::new(Plan::with_capacity(steps, 2 * steps), steps)

@@ -12,8 +12,7 @@
 use crate::control::message::{Forward, Message};
 use crate::inflight::Work;
 use crate::layout::{Level, Location};
-use crate::limits::PLANS_RESERVED;
-use crate::limits::{REQUESTS_MAX, SINGLE_COPIES_MAX};
+use crate::limits::{PLANS_RESERVED, SINGLE_COPIES_MAX};
 use crate::output::Output;
 use crate::plan::{Segment, Step, StepKind};
 use crate::policy::MemberError;
@@ -119,7 +118,7 @@ impl Engine {
     #[inline]
     pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
         self.admission.stalled.is_empty()
-            && (from.is_some() || self.admission.local_requests < REQUESTS_MAX)
+            && (from.is_some() || self.admission.has_room_for_port())
             && self.start_as_single(request, from)
     }
 
@@ -158,11 +157,7 @@ impl Engine {
     #[inline]
     fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
         let index = self.flight.singles.take().expect("a single is available");
-        if from.is_some() {
-            self.admission.forwarded_requests += 1;
-        } else {
-            self.admission.local_requests += 1;
-        }
+        self.admission.begun(from.is_some());
         let single = &mut self.flight.singles[index];
         single.from = from;
         single.request = *request;
@@ -314,7 +309,7 @@ impl Engine {
     #[inline]
     pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
         if ticket & SINGLE_TICKET == 0 {
-            self.admission.forwards -= 1;
+            self.admission.piece_came_back();
             return self.piece_done(ticket, result);
         }
         let index = ticket & !SINGLE_TICKET;
@@ -407,11 +402,11 @@ impl Engine {
         }
         self.flight.singles.give(index);
         self.desk.ask(if let Some(shard) = from {
-            self.admission.forwarded_requests -= 1;
+            self.admission.ended(true);
             let ticket = tag as u32;
             Output::Send(shard, Message::ForwardDone { ticket, result })
         } else {
-            self.admission.local_requests -= 1;
+            self.admission.ended(false);
             Output::Complete(Completion { tag, result })
         });
     }

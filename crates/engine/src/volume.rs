@@ -8,8 +8,7 @@ use crate::equal::EqualRanges;
 use crate::hold::Streams;
 use crate::layout::Geometry;
 use crate::plan::RowView;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos, ShardId, Slot, SlotSet};
+use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, SlotSet};
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 

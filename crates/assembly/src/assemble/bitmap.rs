@@ -12,8 +12,7 @@
 
 use crate::member::{FoundShadow, Member};
 use anyhow::{Context, Result};
-use engine::control::record::BitmapRecord;
-use engine::control::record::Returning;
+use engine::control::record::{BitmapRecord, Returning};
 use engine::units::Slot;
 use metadata::imsm::bitmap::{self, BitmapVolume, Header};
 use metadata::imsm::choose::Assembly;

@@ -1,9 +1,8 @@
 //! Making a ring on whatever kernel is there, and saying what came of it.
 
 use io_uring::{Builder, IoUring};
-use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 /// Sizes of a ring.
 #[derive(Clone, Copy, Debug)]

@@ -97,7 +97,7 @@ macro_rules! noticed {
 }
 
 noticed! {
-    a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.local_requests += 1;
+    a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.begun(false);
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.unplanned = 0;
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
     a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].outstanding += 1;
@@ -105,7 +105,7 @@ noticed! {
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
         engine.flight.scratch.take(4096);
     };
-    a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.forwards += 1;
+    a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.piece_sent();
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
         engine.admission.requests[0].outstanding = 0;
     };

@@ -5,8 +5,7 @@
 //! bounded length, shared by all members.
 
 use crate::limits::{BAD_BLOCK_ENTRIES_MAX, BAD_BLOCK_ENTRY_BYTES_MAX};
-use crate::units::MemberId;
-use crate::units::MemberSet;
+use crate::units::{MemberId, MemberSet};
 use alloc::vec::Vec;
 
 /// Bytes of a member.

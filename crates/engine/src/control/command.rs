@@ -3,8 +3,7 @@
 use super::Controller;
 use crate::control::marks::Filling;
 use crate::control::message::{Command, Refused};
-use crate::control::record::Returning;
-use crate::control::record::{JobKind, MemberRecord, MemberState};
+use crate::control::record::{JobKind, MemberRecord, MemberState, Returning};
 use crate::event::JobName;
 use crate::limits::CONTAINER_MEMBERS_MAX;
 use crate::policy::ErrorClass;

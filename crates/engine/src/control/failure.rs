@@ -15,8 +15,7 @@ use crate::control::record::{MemberState, VolumeRecord};
 use crate::event::Event;
 use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, MemberSet, Nanos, Slot, SlotSet, VolumeId};
 use planted::{Bug, planted};
 
 /// A member that is not used any more, and of which it is not decided what goes on record.

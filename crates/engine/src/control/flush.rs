@@ -4,8 +4,7 @@ use super::{Controller, Output};
 use crate::control::marks::Mark;
 use crate::control::message::FlushOutcome;
 use crate::control::record::JobKind;
-use crate::units::MemberSet;
-use crate::units::Slot;
+use crate::units::{MemberSet, Slot};
 
 /// What a flush is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

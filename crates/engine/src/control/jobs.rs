@@ -10,8 +10,7 @@ use crate::control::record::{JobKind, JobView, Record, SyncKind};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
+use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 

@@ -5,8 +5,7 @@ use super::Controller;
 use crate::control::flush::FlushPurpose;
 use crate::control::record::{JobKind, VolumeRecord};
 use crate::event::Event;
-use crate::units::MemberSet;
-use crate::units::{ShardId, VolumeId};
+use crate::units::{MemberSet, ShardId, VolumeId};
 use planted::{Bug, planted};
 
 /// Where a volume is between clean and dirty.

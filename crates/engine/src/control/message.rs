@@ -3,13 +3,11 @@
 //! delay and reorder it.
 
 use crate::control::bad_blocks::{BadBlockChange, Recorded};
-use crate::control::record::ContainerView;
-use crate::control::record::Returning;
+use crate::control::record::{ContainerView, Returning};
 use crate::policy::{ErrorClass, MemberKind};
 use crate::request::{Failure, Operation};
 use crate::token::Token;
-use crate::units::MemberSet;
-use crate::units::{Buffer, MemberId, ShardId, Slot, VolumeId};
+use crate::units::{Buffer, MemberId, MemberSet, ShardId, Slot, VolumeId};
 use alloc::sync::Arc;
 
 /// A piece of a request on its way to the shard that owns its row.

@@ -5,9 +5,7 @@
 //! and every shard has adopted the view with it. What comes in meanwhile makes the next update together.
 
 use super::{Controller, Output};
-use crate::control::bad_blocks::BadBlockChange;
-use crate::control::bad_blocks::BadRange;
-use crate::control::bad_blocks::Recorded;
+use crate::control::bad_blocks::{BadBlockChange, BadRange, Recorded};
 use crate::control::message::Message;
 use crate::control::record::MemberState;
 use crate::event::Event;

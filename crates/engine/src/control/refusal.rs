@@ -17,8 +17,7 @@ use crate::control::record::{
 };
 use crate::control::update::Refusal;
 use crate::event::{Event, JobName, NotRecorded};
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos, VolumeId};
+use crate::units::{MemberId, MemberSet, Nanos, VolumeId};
 use planted::{Bug, planted};
 
 impl Controller {

@@ -10,8 +10,7 @@
 
 use super::Controller;
 use crate::control::record::{JobKind, MemberState, Record, SlotRecord};
-use crate::units::MemberSet;
-use crate::units::{MemberId, Slot};
+use crate::units::{MemberId, MemberSet, Slot};
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 

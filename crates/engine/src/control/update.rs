@@ -6,8 +6,7 @@
 //! drive which carries none itself names one that is missing.
 
 use crate::control::record::Record;
-use crate::units::MemberSet;
-use crate::units::{MemberId, Nanos};
+use crate::units::{MemberId, MemberSet, Nanos};
 use planted::{Bug, planted};
 
 #[derive(Debug)]

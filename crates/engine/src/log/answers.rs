@@ -12,8 +12,7 @@ use crate::policy::MemberError;
 use crate::shard::Engine;
 use crate::states::Progress;
 use crate::token::Token;
-use crate::units::MemberId;
-use crate::units::MemberSet;
+use crate::units::{MemberId, MemberSet};
 
 impl Engine {
     /// A drive has answered a unit's write.

@@ -2,10 +2,9 @@
 
 use super::errors::ApiError;
 use super::event_log::KEPT_MAX;
-use super::metrics;
 use super::schema::{ErrorBody, Events};
 use super::state::App;
-use super::stream;
+use super::{metrics, stream};
 use crate::serve::status::Status;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;

@@ -1,8 +1,7 @@
 //! From samples to figures: medians over the rounds, sums over the shards, and what follows from
 //! both.
 
-use super::config::Config;
-use super::config::Workload;
+use super::config::{Config, Workload};
 use super::generator::histogram;
 use super::members::Members;
 use super::roofline::{Cost, MemberSpeed, Question, Roofline, roofline};

@@ -1,8 +1,7 @@
 //! How a serving process is ended: the signals it hears, and what it has to leave.
 
 use anyhow::{Context, Result, bail};
-use engine::units::MemberId;
-use engine::units::MemberSet;
+use engine::units::{MemberId, MemberSet};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::Receiver;

@@ -26,9 +26,8 @@ mod watch;
 
 use crate::api::event_log::fold;
 use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
-use crate::commands::conflicts;
-use crate::commands::exit_codes;
 use crate::commands::words::{parse_level, size};
+use crate::commands::{conflicts, exit_codes};
 use crate::container::Container;
 use crate::container::assemble::assemble;
 use crate::unix_socket::ClaimedSocket;

@@ -7,8 +7,7 @@
 use engine::control::Controller;
 use engine::control::jobs::JobStatus;
 use engine::control::record::{Record, VolumeRecord};
-use engine::units::MemberSet;
-use engine::units::{MemberId, Nanos, VolumeId};
+use engine::units::{MemberId, MemberSet, Nanos, VolumeId};
 
 /// See the module's prose.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@
 //! file by nbdfuse. Members that are files behave like it, except for the faults.
 
 use super::bed::Bed;
-use super::machine::Loop;
-use super::machine::{Frozen, Fuse};
+use super::machine::{Frozen, Fuse, Loop};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;

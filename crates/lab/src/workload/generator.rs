@@ -4,10 +4,9 @@
 //! out, and says when one has been answered ([`Generator::completed`]). [`Generator::wake_ns`]
 //! tells when to ask again.
 
-use super::act;
 use super::arrivals::{Rate, Schedule};
 use super::offsets::{Grid, Offsets, Order};
-use super::{Arrivals, Broken, Kind, Operation, Workload};
+use super::{Arrivals, Broken, Kind, Operation, Workload, act};
 use repeatable::random::Stream;
 
 /// One request.

@@ -4,11 +4,10 @@
 
 use super::choose::{Candidate, Content, choose};
 use super::codec::{DecodeError, RecordIdentity, RecordPrint, checksum};
-use super::log;
 use super::place::{Placement, decode_region, encode_image};
 use super::shadow::{self, Shadow};
 use super::start::{StartOptions, start_mode};
-use super::{Mpb, SectorSize, Serial, Uuid};
+use super::{Mpb, SectorSize, Serial, Uuid, log};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -15,8 +15,7 @@ use super::codec::decode::{has_signature, record_length};
 use super::codec::{DecodeError, EncodeError, RecordPrint};
 use super::migration_record::MigrationRecord;
 use super::record::{Mpb, SectorSize};
-use super::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, SECTOR_BYTES};
-use super::{notes, shadow};
+use super::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, SECTOR_BYTES, notes, shadow};
 use alloc::vec::Vec;
 use core::fmt;
 

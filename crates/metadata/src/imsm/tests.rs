@@ -1,7 +1,6 @@
 //! The rules on arbitrary records: whatever a record says, no rule may panic, and a change either
 //! gives a record that can be written or changes nothing.
 
-use super::arbitrary;
 use super::build::{NewDrive, RebuildTarget, VolumeSpec};
 use super::choose::{Candidate, Content, choose};
 use super::geometry::{Level, SizeRequest, check_volume};
@@ -9,7 +8,7 @@ use super::record::{Mpb, SectorSize, VolumeName};
 use super::serial::Serial;
 use super::start::{StartMode, StartOptions, start_mode};
 use super::uuid::Uuid;
-use super::{BadBlockEntry, MapState};
+use super::{BadBlockEntry, MapState, arbitrary};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use proptest::prelude::*;

@@ -11,12 +11,11 @@ mod zero;
 
 use super::backup::Backup;
 use super::backup::place::keep;
-use super::conflicts;
-use super::occupied;
 use super::open::for_change;
 use super::sizes::{check_chunk, did_you_mean, exact_size, typed_size};
 use super::words::{SECTOR_BYTES, engine_level, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
+use super::{conflicts, occupied};
 use crate::container::assemble::geometry_of;
 use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};

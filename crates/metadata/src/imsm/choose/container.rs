@@ -1,15 +1,13 @@
 //! The decision for one container.
 
-use super::returned;
 use super::winner::{self, Agreement, RecordCopy, Standing, standing};
-use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal, Unfinished};
+use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal, Unfinished, returned};
 use crate::imsm::codec::DecodeError;
 use crate::imsm::record::{Mpb, SectorSize};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use planted::{Bug, planted};
 
 /// Decides what container `family` consists of.

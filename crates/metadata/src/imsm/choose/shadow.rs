@@ -24,10 +24,9 @@ use super::{Assembly, Candidate, Content, Eviction, Half, MemberState, Refusal, 
 use crate::imsm::codec::RecordIdentity;
 use crate::imsm::record::Mpb;
 use crate::imsm::shadow::Shadow;
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use planted::{Bug, planted};
 
 /// A drive whose own record is torn and whose shadow is whole and lists it as a healthy member.

@@ -1,19 +1,17 @@
 //! The codec against known numbers, against itself, and against hostile bytes.
 
 use super::{DecodeError, EncodeError, checksum, word_at};
-use crate::imsm::arbitrary;
 use crate::imsm::attributes::Attributes;
 use crate::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use crate::imsm::geometry::{Level, SizeRequest};
-use crate::imsm::golden;
 use crate::imsm::place::{decode_region, encode_image};
 use crate::imsm::record::{
     BadBlockEntry, Migration, MigrationKind, Mpb, SectorSize, Volume, VolumeName,
 };
 use crate::imsm::serial::Serial;
-use alloc::format;
-use alloc::vec;
+use crate::imsm::{arbitrary, golden};
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use proptest::prelude::*;
 
 const NATIVE: SectorSize = SectorSize::Bytes512;

@@ -1,11 +1,10 @@
 //! A shadow comes back as it was made, damage is noticed, and its place belongs to nobody else.
 
 use super::*;
-use crate::imsm::golden;
 use crate::imsm::migration_record::MigrationRecord;
 use crate::imsm::place::{decode_region, encode_image};
 use crate::imsm::record::Migration;
-use crate::imsm::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS};
+use crate::imsm::{MAX_RECORD_BYTES, RESERVED_AT_END_SECTORS, golden};
 use alloc::vec;
 
 const DRIVE_BYTES: u64 = 64 << 20;
