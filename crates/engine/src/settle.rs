@@ -25,7 +25,7 @@ impl Engine {
         let running = &self.flight.running[index];
         let recorded = running.missed.within(self.members.durable_failed())
             || planted(Bug::AcknowledgedBeforeRecord);
-        if !recorded && self.can_do_without(index) && !self.hopeless(index) {
+        if !recorded && self.is_to_be_held(index) {
             self.flight.held.push(index);
             return;
         }
@@ -53,13 +53,17 @@ impl Engine {
     }
 
     /// Whether the volume can do without what members missed, once that is on record. Without redundancy it can only
-    /// do without a drive that is being copied to: an update that names it may be on some members already.
-    fn can_do_without(&self, index: u32) -> bool {
+    /// do without a drive that is being copied to: an update that names it may be on some members already. On a volume
+    /// that is only read nothing but flushes are missed, so that no member lacks what others have; and the metadata may
+    /// never express the failure, which stops the writes of other volumes and ends what waits there, but not here.
+    fn is_to_be_held(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let volume = self.volumes.get(running.volume as usize);
         volume.is_some_and(|volume| {
             let mut missed = running.missed.iter();
-            volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member))
+            let can_do_without =
+                volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
+            can_do_without && !volume.view.read_only && !volume.records_nothing
         })
     }
 

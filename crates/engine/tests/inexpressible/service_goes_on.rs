@@ -219,3 +219,35 @@ fn a_spare_that_cannot_be_recorded_stops_nothing() {
     assert!(array.command(job).is_err());
     stop(&mut array);
 }
+
+/// Nobody else is concerned by the failure, and its record does not come: it is not waited for.
+#[test]
+fn a_flush_of_a_volume_that_is_only_read_waits_for_no_record() {
+    let mut start = record(geometry(Level::Raid5, 4, 16 << 10, 24), 0, None);
+    let first = &start.volumes[0];
+    let mut shape = first.geometry;
+    shape.start_bytes += shape.component_bytes + (1 << 20);
+    let only_read = VolumeRecord {
+        geometry: shape,
+        read_only: true,
+        ..first.clone()
+    };
+    start.volumes.push(only_read);
+    for shards in 1..=2 {
+        let mut array = Array::new(start.clone(), shards, 3, quick());
+        refuse(&array, fails);
+        array.shared.borrow_mut().disks[1].flushes_fail = true;
+        let shard = usize::from(shards) - 1;
+        let flush = |array: &mut Array| {
+            let (volume, nothing) = (VolumeId(1), array.allocate(512));
+            let tag = array.submit_to(shard, volume, Operation::Flush, 0, 0, nothing, false);
+            array.finish(tag)
+        };
+        for _ in 0..2 {
+            assert_eq!(flush(&mut array), Ok(()));
+            array.wait_ms(1000);
+        }
+        assert!(stopped_writes(&array), "of the volume that is written to");
+        stop(&mut array);
+    }
+}
