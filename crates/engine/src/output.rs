@@ -1,4 +1,5 @@
 //! What a shard wants done: the other half of [`crate::world::Input`].
+//! Where a variant names a method, it is one of [`crate::shard::Engine`].
 
 use crate::control::message::Message;
 use crate::event::Event;
@@ -10,19 +11,19 @@ use crate::world::Io;
 /// What the engine wants the world to do.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Start a member I/O; its memory is [`crate::shard::Engine::memory`].
+    /// Start a member I/O; its memory is `Engine::memory`.
     Io(Io),
-    /// Write a unit of a write-hole log: encode it ([`crate::shard::Engine::log_unit`], [`crate::shard::Engine::partial_parities`]),
+    /// Write a unit of a write-hole log: encode it (`Engine::log_unit`, `Engine::partial_parities`),
     /// then start the I/O.
     Log(Io),
-    /// Fill memory with a part of a volume's bitmap ([`crate::shard::Engine::bitmap_words`]); the writes of it follow.
+    /// Fill memory with a part of a volume's bitmap (`Engine::bitmap_words`); the writes of it follow.
     Bitmap {
         /// The volume.
         volume: VolumeId,
         /// The words of it: from the first to before the last.
         words: (u32, u32),
     },
-    /// Compute: see [`crate::shard::Engine::step`] and [`crate::shard::Engine::memory`], then call [`crate::shard::Engine::computed`].
+    /// Compute: see `Engine::step` and `Engine::memory`, then call `Engine::computed`.
     Compute(Token),
     /// Ask for an early answer to an overdue I/O.
     Cancel(Token),
@@ -34,7 +35,7 @@ pub enum Output {
     Release(Buffer),
     /// Deliver a message.
     Send(ShardId, Message),
-    /// Write the controller's record ([`crate::shard::Engine::record`]) to this member.
+    /// Write the controller's record (`Engine::record`) to this member.
     Persist(MemberId),
     /// Tell people.
     Event(Event),

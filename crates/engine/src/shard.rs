@@ -1,4 +1,4 @@
-//! One shard: the state machine ([`Engine`]), driven in any world by one loop ([`Shard`]).
+//! One shard: the state machine ([`Engine`]), driven in any world by one loop ([`crate::turn::Shard`]).
 //!
 //! The rule of use: hand in every input with [`Engine::handle`], then drain [`Engine::poll`] until it
 //! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
@@ -30,7 +30,6 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::single::Single;
 use crate::standstill::Sweeps;
-use crate::states::StepState;
 use crate::stats::Stats;
 use crate::token::Token;
 use crate::units::{Nanos, ShardId};
@@ -43,19 +42,19 @@ use alloc::vec::Vec;
 
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
+    pub(crate) desk: Desk,
+    pub(crate) members: Members,
     pub(crate) volumes: Volumes,
+    pub(crate) admission: Admission,
+    pub(crate) order: Order,
+    pub(crate) flight: Flight,
+    pub(crate) hole_logs: Logs,
     /// The bitmaps that this shard writes: all, on the controller's.
     pub(crate) keepers: Vec<Keeper>,
     /// A stripe that somebody looks at.
     pub(crate) inspection: Option<Inspection>,
     pub(crate) controller: Option<Controller>,
     pub(crate) sweeps: Sweeps,
-    pub(crate) desk: Desk,
-    pub(crate) members: Members,
-    pub(crate) order: Order,
-    pub(crate) admission: Admission,
-    pub(crate) flight: Flight,
-    pub(crate) hole_logs: Logs,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -340,11 +339,5 @@ impl Engine {
         self.volumes
             .get(volume.0 as usize)
             .map(|volume| &volume.shape)
-    }
-}
-
-impl Default for StepState {
-    fn default() -> StepState {
-        StepState::IDLE
     }
 }

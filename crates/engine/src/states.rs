@@ -52,6 +52,12 @@ impl StepState {
     }
 }
 
+impl Default for StepState {
+    fn default() -> StepState {
+        StepState::IDLE
+    }
+}
+
 /// As many as fit: reads and writes of data and parity, and what is computed between.
 const NEAR: usize = 6;
 
