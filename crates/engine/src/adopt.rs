@@ -1,6 +1,6 @@
 //! A shard and the controller: adopting views, confirming epochs, reporting idleness.
 
-use crate::background::JobRunner;
+use crate::background::runner::JobRunner;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobKind, JobView};
 use crate::inflight::Work;

@@ -1,7 +1,7 @@
 //! One volume as one shard sees it: shape, current view, background job, and what waits for the
 //! controller.
 
-use crate::background::JobRunner;
+use crate::background::runner::JobRunner;
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
 use crate::equal::EqualRanges;

@@ -1,6 +1,6 @@
 //! What must hold of a job between two turns: see [`crate::check`].
 
-use super::{JobRunner, WINDOW};
+use super::runner::{JobRunner, WINDOW};
 
 impl JobRunner {
     /// What must hold between two turns; so many `bands` of it are under way.
