@@ -29,7 +29,7 @@ use crate::ranges::{Claimer, Ranges};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::single::Single;
-use crate::standstill::Sweeps;
+use crate::standstill::sweeps::Sweeps;
 use crate::stats::Stats;
 use crate::token::Token;
 use crate::units::{Nanos, ShardId};

@@ -11,41 +11,13 @@
 //! meanwhile are collected. A clock that jumps forward is the same; one that goes back lets everything
 //! that seems to begin in the future begin now.
 
+pub(crate) mod sweeps;
+
 use crate::limits::{COLLECTING_TURNS_MAX, STANDSTILL_MIN};
 use crate::shard::Engine;
+use crate::standstill::sweeps::SWEEP_EVERY;
 use crate::units::Nanos;
 use planted::{Bug, planted};
-
-/// How often deadlines are looked at.
-const SWEEP_EVERY: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
-
-/// When deadlines were looked at, and whether they may be judged.
-#[derive(Debug)]
-pub(crate) struct Sweeps {
-    last: Nanos,
-    /// Turns in which answers from the time of a standstill may still come in.
-    collecting: u16,
-}
-
-impl Sweeps {
-    pub fn new(now: Nanos) -> Sweeps {
-        Sweeps {
-            last: now,
-            collecting: 0,
-        }
-    }
-
-    /// Whether it is time to look. True of a clock that has gone back as well.
-    #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        now.0.wrapping_sub(self.last.0) >= SWEEP_EVERY.0
-    }
-
-    /// When it will be time.
-    pub fn next(&self) -> Nanos {
-        self.last.after(SWEEP_EVERY)
-    }
-}
 
 impl Engine {
     /// Takes note of a look at deadlines; false if they must not be judged yet, because answers are still
