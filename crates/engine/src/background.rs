@@ -13,7 +13,7 @@ use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::event::Event;
 use crate::inflight::Work;
-use crate::inspect::is_inspection;
+use crate::inspect::inspection::is_inspection;
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::piecewise::Piecewise;
 use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};

@@ -8,41 +8,18 @@
 //!
 //! One at a time on each shard: clients' writes to that stripe wait.
 
+pub(crate) mod inspection;
+
 use crate::event::Event;
 use crate::inflight::Work;
+use crate::inspect::inspection::{INSPECTS, Inspection};
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::ranges::{BandKey, Part};
 use crate::shard::Engine;
-use crate::units::{Buffer, Nanos, VolumeId};
+use crate::units::{Nanos, VolumeId};
 
 /// Longest time that a stripe stands still: ample for one read of each member, and no burden for clients.
 const INSPECTION_MAX: Nanos = Nanos(2 * Nanos::SECOND.0);
-
-/// In place of a job's number, which has 32 bits.
-const INSPECTS: Buffer = Buffer(1 << 63);
-
-/// Whether a part of background work is for looking only.
-pub(crate) fn is_inspection(part: &Part) -> bool {
-    part.buffer == INSPECTS
-}
-
-/// See the module's prose.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Inspection {
-    ticket: u64,
-    /// The plan that holds the lock; none while it waits for that.
-    held_by: Option<u32>,
-    /// Nobody waits for it any more.
-    abandoned: bool,
-    until: Nanos,
-}
-
-impl Inspection {
-    /// The plan that holds the lock, if it is held.
-    pub fn held_by(&self) -> Option<u32> {
-        self.held_by
-    }
-}
 
 impl Engine {
     /// Somebody wants to look at the stripe with byte `offset_bytes` of a volume.

@@ -13,7 +13,7 @@ use crate::flight::Flight;
 use crate::hold::HELD_MAX;
 use crate::hole_logs::Logs;
 use crate::inflight::Running;
-use crate::inspect::Inspection;
+use crate::inspect::inspection::Inspection;
 use crate::layout::Geometry;
 use crate::leftover::Leftovers;
 use crate::limits::{
