@@ -2,7 +2,7 @@
 //! writes wait for the rest of their row.
 
 use crate::claims::Claims;
-use crate::hold::HeldBand;
+use crate::hold::streams::HeldBand;
 use crate::ranges::Ranges;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

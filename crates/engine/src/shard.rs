@@ -10,7 +10,7 @@ use crate::control::Controller;
 use crate::control::record::Record;
 use crate::desk::Desk;
 use crate::flight::Flight;
-use crate::hold::HELD_MAX;
+use crate::hold::streams::HELD_MAX;
 use crate::hole_logs::Logs;
 use crate::inflight::Running;
 use crate::inspect::inspection::Inspection;

@@ -5,7 +5,7 @@ use crate::background::runner::JobRunner;
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
 use crate::equal::EqualRanges;
-use crate::hold::Streams;
+use crate::hold::streams::Streams;
 use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, SlotSet};
