@@ -129,7 +129,8 @@ pub struct BitmapRecord {
     pub bits_offset_bytes: u64,
     /// Bytes of a region, a power of two.
     pub region_bytes: u64,
-    /// Regions that are marked at the start, the same on all members: bit `n % 64` of word `n / 64`.
+    /// Regions that are marked at the start, the same on all members: bit `n % 64` of word `n / 64`. Bits behind the
+    /// last region are 0.
     pub marked: Arc<[u64]>,
     /// A drive that left before this generation of the record may lack regions that are not marked.
     pub cleared_generation: u64,

@@ -234,7 +234,8 @@ impl Array {
         }
     }
 
-    /// Memory for a request. It is given out again after a while, unless it is pinned.
+    /// Memory for a request. It is given out again after a while, unless it is pinned or its request has not been
+    /// answered.
     pub fn allocate(&mut self, length: u64) -> Buffer {
         let length = length.next_multiple_of(512);
         let mut shared = self.shared.borrow_mut();
@@ -246,8 +247,12 @@ impl Array {
             let wanted = from..from + length;
             let overlaps =
                 |other: &&Range<u64>| other.start < wanted.end && wanted.start < other.end;
-            let pinned = |other: &&Range<u64>| shared.pins.iter().any(|pin| other.contains(&pin.0));
-            if let Some(taken) = shared.allocations.iter().filter(overlaps).find(pinned) {
+            let in_use = |other: &&Range<u64>| {
+                let pinned = shared.pins.iter().any(|pin| other.contains(&pin.0));
+                let mut asked = shared.flights.values();
+                pinned || asked.any(|flight| other.contains(&flight.request.buffer.0))
+            };
+            if let Some(taken) = shared.allocations.iter().filter(overlaps).find(in_use) {
                 self.payload_next = taken.end - self.payload_from;
                 continue;
             }
@@ -258,7 +263,7 @@ impl Array {
             self.payload_next += length;
             return Buffer(from);
         }
-        panic!("all payload memory is pinned");
+        panic!("all payload memory is in use");
     }
 
     pub fn submit(

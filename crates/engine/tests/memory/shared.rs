@@ -31,8 +31,12 @@ pub struct Disk {
     pub bad: Vec<(u64, u64)>,
     /// How many of the next I/Os answer EAGAIN.
     pub busy: usize,
-    /// The next commands that are refused: they do nothing.
+    /// The next commands that are refused: they do nothing, or half of what they are to do ([`Disk::tears`]).
     pub refusal: Option<Refusal>,
+    /// Half of a write that is refused has been carried out.
+    pub tears: bool,
+    /// Records are refused with this errno.
+    pub refuses_records: Option<i32>,
     /// Reads that were carried out.
     pub reads: usize,
     /// I/O is taken and not answered.
@@ -57,6 +61,8 @@ impl Disk {
             bad: Vec::new(),
             busy: 0,
             refusal: None,
+            tears: false,
+            refuses_records: None,
             reads: 0,
             hung: false,
             deaf: false,

@@ -1,6 +1,6 @@
 //! A shard's world: commands wait in a list until they are due.
 
-use super::{Flight, Shared, crash};
+use super::{Disk, Flight, Shared, crash};
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
@@ -22,6 +22,28 @@ pub(super) struct Pending {
     pub(super) cancelled: bool,
 }
 
+impl Pending {
+    /// The first half of a write reaches the drive.
+    fn carry_out_half(&self, disk: &mut Disk, memory: &[u8]) {
+        let from = self.io.offset_bytes;
+        let half = self.io.length_bytes / 2;
+        let place = from as usize..(from + half) as usize;
+        match self.io.kind {
+            StepKind::Write { .. } => {
+                let bytes = self.memory.iter().flat_map(|segment| {
+                    let from = segment.buffer.0 as usize;
+                    &memory[from..from + segment.length_bytes as usize]
+                });
+                let place = disk.bytes[place].iter_mut();
+                place.zip(bytes).for_each(|(place, byte)| *place = *byte);
+            }
+            StepKind::Zero { .. } | StepKind::Discard => disk.bytes[place].fill(0),
+            _ => return,
+        }
+        disk.unflushed.push((from, from + half));
+    }
+}
+
 pub struct MemoryWorld {
     pub shared: Rc<RefCell<Shared>>,
     pub(super) shard: ShardId,
@@ -32,6 +54,13 @@ pub struct MemoryWorld {
 }
 
 impl MemoryWorld {
+    /// Whether a drive has not answered something.
+    pub fn waits_for(&self, member: MemberId) -> bool {
+        let mut members = self.pending.iter().map(|pending| pending.io.member);
+        let mut records = self.hung_persists.iter().map(|(member, _)| *member);
+        members.any(|one| one == member) || records.any(|one| one == member)
+    }
+
     fn carry_out(shared: &mut Shared, pending: &Pending) -> Result<(), MemberError> {
         let late = pending.cancelled && shared.disks[pending.io.member.0 as usize].deaf;
         if late {
@@ -56,6 +85,9 @@ impl MemoryWorld {
             return Err(MemberError::from_errno(11));
         }
         if let Some(errno) = disk.refuse(pending.io.kind) {
+            if disk.tears {
+                pending.carry_out_half(disk, memory);
+            }
             return Err(MemberError::from_errno(errno));
         }
         let (from, length) = (pending.io.offset_bytes, pending.io.length_bytes);
@@ -276,13 +308,13 @@ impl World for MemoryWorld {
         let early = shared.early_clears(member, record);
         shared.early_clears += early;
         let disk = &mut shared.disks[member.0 as usize];
-        let gone = disk.gone;
-        let result = if gone {
-            Err(MemberError::from_errno(6))
+        let errno = if disk.gone {
+            Some(6)
         } else {
-            Ok(())
+            disk.refuses_records
         };
-        if !gone {
+        let result = errno.map_or(Ok(()), |errno| Err(MemberError::from_errno(errno)));
+        if result.is_ok() {
             disk.record = Some(record.clone());
         }
         let hung = disk.hung;
