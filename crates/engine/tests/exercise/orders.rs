@@ -3,7 +3,8 @@
 use super::Exercise;
 use super::script::Script;
 use crate::memory::{Disk, MIB};
-use engine::control::message::{Command, Message, Returning};
+use engine::control::message::{Command, Message};
+use engine::control::record::Returning;
 use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
 use engine::policy::MemberKind;
 use engine::units::{MemberId, Slot, VolumeId};

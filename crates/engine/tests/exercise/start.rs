@@ -12,8 +12,8 @@ use engine::control::record::{
 };
 use engine::layout::{Geometry, Level};
 use engine::limits::METADATA_RESERVE_BYTES;
+use engine::options::Options;
 use engine::policy::MemberKind;
-use engine::shard::Options;
 use engine::units::{MemberId, Nanos, Slot};
 
 /// Bytes of a volume on each member, at least one chunk.
