@@ -52,19 +52,19 @@ impl Engine {
         }
     }
 
-    /// Whether the volume can do without what members missed, once that is on record. Without redundancy it can only
-    /// do without a drive that is being copied to: an update that names it may be on some members already. On a volume
-    /// that is only read nothing but flushes are missed, so that no member lacks what others have; and the metadata may
-    /// never express the failure, which stops the writes of other volumes and ends what waits there, but not here.
+    /// Whether a plan that members missed has to wait until their failure is on record. It need not where the volume
+    /// cannot do without them, as without redundancy (but for a drive that is being copied to: an update that names it
+    /// may be on some members already). Nor need a flush of a volume that is only read: nothing has been written that a
+    /// member could lack, and if the metadata cannot express the failure, nothing would end that wait.
     fn is_to_be_held(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let volume = self.volumes.get(running.volume as usize);
-        volume.is_some_and(|volume| {
-            let mut missed = running.missed.iter();
-            let can_do_without =
-                volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
-            can_do_without && !volume.view.read_only && !volume.records_nothing
-        })
+        let Some(volume) = self.volumes.get(running.volume as usize) else {
+            return false;
+        };
+        let mut missed = running.missed.iter();
+        let can_do_without =
+            volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
+        can_do_without && !volume.view.read_only && !self.hopeless(index)
     }
 
     /// Whether a held plan can never be acknowledged: its volume has failed, and failing another

@@ -25,9 +25,9 @@ pub(crate) struct JobRunner {
     /// The job cannot go on; the controller will end it.
     pub(super) aborted: bool,
     /// With a rate: not before this.
-    pub(super) not_before: Nanos,
+    not_before: Nanos,
     /// Bands whose redundancy could not be established. Everything else is done around them.
-    pub(super) unsynced: Vec<u64>,
+    unsynced: Vec<u64>,
     pub(super) reported: (u64, u64, u64, bool),
 }
 

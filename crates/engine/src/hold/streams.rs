@@ -5,31 +5,31 @@ use crate::ranges::BandKey;
 use crate::units::Nanos;
 
 /// Writes in order before a stream is recognised.
-pub(crate) const STREAM_WRITES_MIN: u32 = 8;
+const STREAM_WRITES_MIN: u32 = 8;
 
 /// The same after waiting for it in vain again and again.
-pub(crate) const STREAM_WRITES_MAX: u32 = 4096;
+const STREAM_WRITES_MAX: u32 = 4096;
 
 /// Rows between the end of one and the beginning of another within which a stream may go on where rows are dealt to
 /// several shards.
-pub(crate) const ROWS_LEFT_TO_OTHERS: u64 = 256;
+const ROWS_LEFT_TO_OTHERS: u64 = 256;
 
 /// Somebody who writes in order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
+pub(super) struct Stream {
     /// Where its next write would begin.
-    pub(super) next_bytes: u64,
+    next_bytes: u64,
     /// Writes in order so far.
-    pub(super) length: u32,
+    length: u32,
     /// Writes in order before it is waited for.
-    pub(super) needed: u32,
+    needed: u32,
     /// It went on since its place was last wanted for another one.
-    pub(super) goes_on: bool,
+    goes_on: bool,
 }
 
 impl Stream {
     /// One that would go on there.
-    pub(super) const fn at(next_bytes: u64) -> Stream {
+    const fn at(next_bytes: u64) -> Stream {
         Stream {
             next_bytes,
             length: 0,
@@ -59,7 +59,7 @@ impl Stream {
 pub(crate) struct Streams {
     pub(super) streams: [Stream; STREAMS_MAX],
     /// The place that another one gets next.
-    pub(super) hand: u8,
+    hand: u8,
 }
 
 impl Streams {
