@@ -7,6 +7,7 @@
 #   - `unsafe` only where memory is shared with the kernel (drives) or parity is computed (engine::xor)
 #   - nothing names a folder of one machine
 #   - no file above 512 KiB
+#   - files of the engine import each other in no circle, and call each other in none that is not listed (circles.py)
 #   - every dependency has its reason in deny.toml; data-path crates stay clear of frameworks
 #
 # Looks at the files that git knows or would add. Prints each finding as 'file:line: what, what to do'.
@@ -162,6 +163,7 @@ use_toolchain
     check_sizes
     check_reasons
     check_data_path
+    python3 scripts/circles.py
 } >"$findings"
 
 if [[ -s $findings ]]; then

@@ -3,7 +3,7 @@
 //! A row has an owner, and for parity only the owner writes it. A mirrored write needs so little that asking
 //! the owner costs more than the write itself, so a shard may write another's band if it *claims* it. The
 //! owner, too, claims a band before it locks anything in it, so two shards never work on one band at the
-//! same time. Inside a shard [`crate::ranges`] keeps order as ever; a claim lasts as long as the shard holds
+//! same time. Inside a shard [`crate::order::ranges`] keeps order as ever; a claim lasts as long as the shard holds
 //! a lock in the band. Who cannot have a claim sends its write to the owner; only owners wait for claims.
 //!
 //! Three rules, and why they are enough:

@@ -1,11 +1,18 @@
 //! Work under way: requests that run without a plan, plans, their scratch memory, what they wait for, and what drives
 //! that failed still have of them.
 
-use crate::inflight::Running;
-use crate::leftover::Leftovers;
+pub(crate) mod leftovers;
+pub(crate) mod piecewise;
+pub(crate) mod running;
+pub(crate) mod scratch;
+pub(crate) mod single;
+pub(crate) mod states;
+
+use crate::flight::leftovers::Leftovers;
+use crate::flight::running::Running;
+use crate::flight::scratch::Scratch;
+use crate::flight::single::Single;
 use crate::pool::Pool;
-use crate::scratch::Scratch;
-use crate::single::Single;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

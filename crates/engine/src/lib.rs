@@ -4,15 +4,14 @@
 //!
 //! # The way of a request
 //!
-//! A [`request::Request`] comes in ([`shard::Engine::handle`]), is checked and admitted (`route`). If one
+//! A [`request::Request`] comes in ([`shard::Engine::handle`]), is checked and admitted (`shard/requests/admit`). If one
 //! command per copy is all that it takes it runs without a plan (`single`); else it is cut at the borders
-//! of chunks (`issue`). Pieces that need order wait under their band (`ranges`), are merged
-//! and locked (`dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
-//! stage and come back (`inflight`); errors are judged by one table ([`policy`]; `failing`, `recover`, `piecewise`,
-//! `leftover`; `bad_blocks` for what is on record as unreadable);
-//! at the end the request is answered (`settle`). Background work (`background`) takes the same way.
+//! of chunks (`issue`). Pieces that need order wait under their band (`order/ranges`), are merged
+//! and locked (`shard/plans/dispatch`, `hold`) and planned ([`plan`], by [`layout`]). A plan's steps go out stage by
+//! stage and come back (`run`); errors are judged by one table ([`policy`]; `failing`, and `shard/repair`);
+//! at the end the request is answered (`settle`). Background work (`shard/jobs`) takes the same way.
 //! The controller ([`control`]), on the first shard, owns the metadata record and says what shards may
-//! do. Everything outside is a [`world::World`]; the loop that connects the two is [`shard::Shard`].
+//! do. Everything outside is a [`world::World`]; the loop that connects the two is [`turn::Shard`].
 //!
 //! # The rule of use
 //!
@@ -71,28 +70,14 @@
 extern crate alloc;
 
 mod admission;
-mod adopt;
-mod background;
-mod bad_blocks;
 pub mod bitmap;
-mod check;
 pub mod claims;
 pub mod control;
 mod desk;
-mod dispatch;
-mod equal;
 pub mod event;
-mod exchanged;
-mod expect;
-mod failing;
 mod flight;
-mod hold;
-mod hole_logs;
-mod inflight;
-mod inspect;
-mod issue;
+mod inspection;
 pub mod layout;
-mod leftover;
 pub mod levels;
 pub mod limits;
 pub mod log;
@@ -100,27 +85,17 @@ mod members;
 pub mod options;
 mod order;
 pub mod output;
-mod parity_given_up;
-mod piecewise;
 pub mod plan;
 pub mod policy;
 mod pool;
-mod ranges;
-mod recover;
 pub mod request;
-mod route;
-mod scratch;
-mod settle;
 pub mod setup;
 pub mod shard;
-mod single;
-mod standstill;
-mod states;
 pub mod stats;
+mod sweeps;
 pub mod token;
 pub mod turn;
 pub mod units;
-mod volume;
 mod volumes;
 pub mod world;
 pub mod xor;

@@ -34,7 +34,7 @@ impl Members {
     }
 
     /// Members that need a second look: failed ones, those with recorded bad blocks, and those that are being
-    /// filled; see [`crate::bad_blocks`].
+    /// filled; see [`crate::shard::repair::bad_blocks`].
     #[inline]
     pub fn watched(&self) -> MemberSet {
         self.watched

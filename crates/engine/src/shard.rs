@@ -4,37 +4,46 @@
 //! returns nothing, then ask [`Engine::next_wake`]. Work is planned when outputs are polled, not when
 //! inputs arrive, so that requests which arrive together are planned together.
 
+mod bitmaps;
+mod check;
+mod control;
+mod jobs;
+mod levels;
+mod logs;
+mod plans;
+mod repair;
+mod requests;
+
 use crate::admission::Admission;
 use crate::bitmap::keeper::Keeper;
 use crate::control::Controller;
 use crate::control::record::Record;
 use crate::desk::Desk;
 use crate::flight::Flight;
-use crate::hold::streams::HELD_MAX;
-use crate::hole_logs::Logs;
-use crate::inflight::Running;
-use crate::inspect::inspection::Inspection;
+use crate::flight::leftovers::Leftovers;
+use crate::flight::running::Running;
+use crate::flight::scratch::Scratch;
+use crate::flight::single::Single;
+use crate::inspection::Inspection;
 use crate::layout::Geometry;
-use crate::leftover::Leftovers;
 use crate::limits::{
     CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX,
     VOLUMES_MAX,
 };
+use crate::log::Logs;
 use crate::members::Members;
-use crate::order::Order;
+use crate::order::ranges::{Claimer, Ranges};
+use crate::order::{HELD_MAX, Order};
 use crate::output::Output;
 use crate::plan::{Plan, Segments, Step};
 use crate::pool::Pool;
-use crate::ranges::{Claimer, Ranges};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::single::Single;
-use crate::standstill::sweeps::Sweeps;
 use crate::stats::Stats;
+use crate::sweeps::Sweeps;
 use crate::token::Token;
 use crate::units::{Nanos, ShardId};
-use crate::volume::Volume;
 use crate::volumes::Volumes;
+use crate::volumes::volume::Volume;
 use crate::world::Input;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -42,19 +51,19 @@ use alloc::vec::Vec;
 
 /// The state machine of one shard. See the module's prose.
 pub struct Engine {
-    pub(crate) desk: Desk,
-    pub(crate) members: Members,
-    pub(crate) volumes: Volumes,
-    pub(crate) admission: Admission,
-    pub(crate) order: Order,
-    pub(crate) flight: Flight,
-    pub(crate) hole_logs: Logs,
+    desk: Desk,
+    members: Members,
+    volumes: Volumes,
+    admission: Admission,
+    order: Order,
+    flight: Flight,
+    hole_logs: Logs,
     /// The bitmaps that this shard writes: all, on the controller's.
-    pub(crate) keepers: Vec<Keeper>,
+    keepers: Vec<Keeper>,
     /// A stripe that somebody looks at.
-    pub(crate) inspection: Option<Inspection>,
-    pub(crate) controller: Option<Controller>,
-    pub(crate) sweeps: Sweeps,
+    inspection: Option<Inspection>,
+    controller: Option<Controller>,
+    sweeps: Sweeps,
 }
 
 /// How often a band is looked at that another shard has claimed: about as long as a drive needs.
@@ -310,6 +319,26 @@ impl Engine {
     #[must_use]
     pub fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
+    }
+
+    /// Which shard this is.
+    #[must_use]
+    #[inline]
+    pub fn id(&self) -> ShardId {
+        self.desk.id()
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    #[inline]
+    pub fn shards(&self) -> u8 {
+        self.desk.shards()
+    }
+
+    /// A turn of the shard's loop has ended.
+    #[inline]
+    pub(crate) fn count_turn(&mut self, did_something: bool) {
+        self.desk.stats.turns += u64::from(did_something);
     }
 
     /// This shard's counters.

@@ -9,7 +9,7 @@
 //! | 46 | 0 | 0 | 1 |
 //! | 47 | 0 | 1 | 0 |
 //!
-//! A generation ends only when its owner goes on and leaves commands behind ([`crate::leftover`]): so a
+//! A generation ends only when its owner goes on and leaves commands behind ([`crate::shard::plans::abandon`]): so a
 //! late answer never passes for one to the next owner of the index.
 
 use crate::limits::PLANS_MAX;

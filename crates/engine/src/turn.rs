@@ -41,7 +41,7 @@ impl<W: World> Shard<W> {
         self.world.reap(&mut self.inputs);
         let now = self.world.now();
         let busy = !self.inputs.is_empty();
-        if self.engine.desk.shards() == 1 {
+        if self.engine.shards() == 1 {
             for input in self.inputs.drain(..) {
                 self.engine.handle(input, now);
             }
@@ -50,7 +50,7 @@ impl<W: World> Shard<W> {
         }
         self.engine.tick(now, busy);
         let did_something = self.drain() || busy;
-        self.engine.desk.stats.turns += u64::from(did_something);
+        self.engine.count_turn(did_something);
         self.world.submit();
         did_something
     }
@@ -114,8 +114,8 @@ fn carry_out<W: World>(engine: &mut Engine, world: &mut W, output: Output) {
         Output::Pin(buffer) => world.pin(buffer),
         Output::Release(buffer) => world.release(buffer),
         Output::Send(to, message) => {
-            if to == engine.desk.id() {
-                let now = engine.desk.now();
+            if to == engine.id() {
+                let now = engine.now();
                 engine.handle(Input::Message(message), now);
             } else {
                 world.send(to, message);

@@ -1,7 +1,14 @@
 //! The volumes of the container as one shard sees them, and the controller's view that they follow.
 
+mod differ;
+pub(crate) mod equal;
+pub(crate) mod job;
+mod marks;
+pub(crate) mod streams;
+pub(crate) mod volume;
+
 use crate::control::record::ContainerView;
-use crate::volume::Volume;
+use crate::volumes::volume::Volume;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};

@@ -1,21 +1,11 @@
 //! Flushes that the controller asks for: before a mark, a checkpoint or the end of a job may be recorded.
 
 use super::{Controller, Output};
+use crate::control::flush_purpose::FlushPurpose;
 use crate::control::marks::Mark;
 use crate::control::message::FlushOutcome;
 use crate::control::record::JobKind;
 use crate::units::{MemberSet, Slot};
-
-/// What a flush is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FlushPurpose {
-    /// Before this volume is marked clean, or rests without that.
-    Clean(usize),
-    /// Of the job with this number.
-    Checkpoint(u32),
-    /// Of the job with this number.
-    JobEnd(u32),
-}
 
 impl Controller {
     /// Whether a flush may begin. One that has failed is not repeated at the same moment: the message that says

@@ -5,7 +5,7 @@
 //! where an earlier process left it. One job runs at a time per container; the others keep their position.
 
 use super::Controller;
-use crate::control::flush::FlushPurpose;
+use crate::control::flush_purpose::FlushPurpose;
 use crate::control::record::{JobKind, JobView, Record, SyncKind};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;

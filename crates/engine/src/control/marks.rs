@@ -2,7 +2,7 @@
 //! every shard has been fenced and every member flushed.
 
 use super::Controller;
-use crate::control::flush::FlushPurpose;
+use crate::control::flush_purpose::FlushPurpose;
 use crate::control::record::{JobKind, VolumeRecord};
 use crate::event::Event;
 use crate::units::{MemberSet, ShardId, VolumeId};

@@ -1,0 +1,48 @@
+//! What must hold of what is left behind, between two turns.
+
+use crate::flight::leftovers::Leftovers;
+use crate::order::ranges::NONE;
+use alloc::vec::Vec;
+
+impl Leftovers {
+    pub(crate) fn check(&self) {
+        let entries = self.list.in_use("leftover");
+        let mut named: Vec<u32> = self.owners.iter().map(|&(_, at)| at).collect();
+        named.sort_unstable();
+        assert_eq!(
+            named, entries,
+            "leftovers that have a name, and those that are there"
+        );
+        let mut names: Vec<u64> = self.owners.iter().map(|&(owner, _)| owner).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(
+            names.len(),
+            entries.len(),
+            "two leftovers have the same name"
+        );
+        let mut pinned = Vec::new();
+        for &at in &entries {
+            let leftover = &self.list[at];
+            assert!(
+                leftover.commands > 0 && !leftover.members.is_empty(),
+                "nobody has the commands of leftover {at}: {leftover:?}"
+            );
+            let mut pin = leftover.pins;
+            while pin != NONE {
+                assert!(
+                    pinned.len() < self.pins.used(),
+                    "the pins of leftover {at} have no end"
+                );
+                pinned.push(pin);
+                pin = self.pins[pin].next;
+            }
+        }
+        pinned.sort_unstable();
+        let there = self.pins.in_use("pin");
+        assert_eq!(
+            pinned, there,
+            "pins that leftovers have, and those that are there"
+        );
+    }
+}

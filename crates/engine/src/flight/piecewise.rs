@@ -1,0 +1,107 @@
+//! Where work that is done in pieces stands: see [`crate::shard::repair::piecewise`].
+
+use crate::limits::GRAIN_BYTES;
+use crate::order::ranges::Part;
+use crate::units::{Slot, SlotSet};
+
+/// What is asked only of work that is done in pieces.
+pub(crate) const IN_PIECES: &str = "the work is done in pieces";
+
+/// Where work that is done in pieces stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piecewise {
+    /// First offset in the chunk of the piece under way.
+    pub low: u32,
+    /// End of the whole range.
+    pub end: u32,
+    /// Longest piece for now: a power of two, at least one grain.
+    pub length_bytes: u32,
+    /// Slots that could not read this piece; it is one grain then.
+    pub avoid: SlotSet,
+    /// Those of them that a scrub has written back.
+    pub healed: SlotSet,
+    /// Of a write to a RAID 5: what has become of the piece's parity.
+    pub parity: PieceParity,
+    /// Of a row that is zeroed chunk by chunk: the data chunk under way, and how many there are.
+    pub chunk: u8,
+    pub chunks: u8,
+}
+
+/// What a write makes of a piece's parity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PieceParity {
+    /// It is kept true.
+    Kept,
+    /// It cannot be computed, and is being recorded as lost.
+    BeingGivenUp,
+    /// It is on record as lost: the data are written alone.
+    GivenUp,
+    /// It could not be recorded as lost, so the piece is not written.
+    NotRecorded,
+}
+
+impl Piecewise {
+    pub(crate) fn new((low, end): (u32, u32)) -> Piecewise {
+        let first_grain = low / GRAIN_BYTES * GRAIN_BYTES;
+        Piecewise {
+            low,
+            end,
+            length_bytes: (end - first_grain).next_power_of_two().max(GRAIN_BYTES),
+            avoid: SlotSet(0),
+            healed: SlotSet(0),
+            parity: PieceParity::Kept,
+            chunk: 0,
+            chunks: 1,
+        }
+    }
+
+    /// End of the piece under way. Pieces meet at borders of grains, shorter ones at multiples of their length.
+    pub fn high(&self) -> u32 {
+        let unit = GRAIN_BYTES.min(self.length_bytes);
+        (self.low / unit * unit + self.length_bytes).min(self.end)
+    }
+
+    /// What a part and the piece have in common; empty if the first is not below the second.
+    pub fn overlap(&self, part: &Part) -> (u32, u32) {
+        (part.low.max(self.low), part.high.min(self.high()))
+    }
+
+    /// What a scrub writes back next in this piece.
+    pub fn unhealed(self) -> Option<Slot> {
+        SlotSet(self.avoid.0 & !self.healed.0).iter().next()
+    }
+
+    /// Some block of the piece cannot be read from `slots`.
+    pub(crate) fn narrow(&mut self, slots: SlotSet) {
+        if self.length_bytes > GRAIN_BYTES {
+            self.length_bytes /= 2;
+        } else {
+            self.avoid.0 |= slots.0;
+        }
+    }
+
+    /// Makes the piece one block long, whatever was met in it; false if it is no longer than that.
+    pub fn refine(&mut self, block_bytes: u32) -> bool {
+        let is_longer = self.length_bytes > block_bytes;
+        if is_longer {
+            self.length_bytes = block_bytes;
+            self.avoid = SlotSet(0);
+        }
+        is_longer
+    }
+
+    /// Goes on behind the piece; false when that was the last.
+    pub(crate) fn step(&mut self) -> bool {
+        self.parity = PieceParity::Kept;
+        self.chunk += 1;
+        if self.chunk < self.chunks {
+            return true;
+        }
+        self.chunk = 0;
+        self.low = self.high();
+        self.length_bytes = (self.length_bytes * 2).min(self.end.next_power_of_two());
+        self.avoid = SlotSet(0);
+        self.healed = SlotSet(0);
+        self.low < self.end
+    }
+}

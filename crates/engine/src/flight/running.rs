@@ -1,0 +1,162 @@
+//! A plan under way: what it is for, its steps' states, what it holds, and what it has met.
+
+use crate::flight::leftovers::Room;
+use crate::flight::piecewise::Piecewise;
+use crate::flight::scratch::ScratchBlock;
+use crate::flight::states::StepStates;
+use crate::order::ranges::NONE;
+use crate::plan::Plan;
+use crate::units::{MemberSet, Nanos};
+
+/// What a plan is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Steps of one request that need no lock: healthy reads, RAID 0 writes, flushes.
+    Direct { request: u32 },
+    /// A chain of write or zero parts under a lock.
+    Write { parts: u32 },
+    /// One part that is read by reconstruction, under a lock.
+    Reconstruct { part: u32 },
+    /// A step of a volume's background job, under a lock.
+    Background { part: u32, band: u64, repair: bool },
+    /// A flush of members for the controller.
+    ControlFlush { ticket: u32 },
+    /// A flush of members before a log's next unit.
+    LogFlush { log: u32 },
+    /// A write of a volume's bitmap, or the flush before bits are cleared.
+    Bitmap { volume: u8 },
+}
+
+impl Work {
+    /// The chain of parts of work under a lock.
+    pub fn parts(self) -> u32 {
+        match self {
+            Work::Write { parts } => parts,
+            Work::Reconstruct { part } | Work::Background { part, .. } => part,
+            Work::Direct { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => NONE,
+        }
+    }
+}
+
+/// A plan under way. Its first cache line has all that most answers change, the next two what its end needs.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Running {
+    pub states: StepStates,
+    /// Part of the commands' names; see [`crate::token`].
+    pub generation: u16,
+    pub outstanding: u16,
+    /// First step of the next stage.
+    pub next: u16,
+    /// A write step has gone out.
+    pub wrote: bool,
+    pub read_failed: bool,
+    pub work: Work,
+    pub scratch: Option<ScratchBlock>,
+    /// The lock held, or [`NONE`].
+    pub lock: u32,
+    /// The write-hole log that it is in or waits for, or [`NONE`].
+    pub log: u32,
+    /// The single request that it was, while commands bear that one's name, or [`NONE`].
+    pub single: u32,
+    /// Commands that are not waited for any more and have not come back; see `left_with`.
+    pub left: u16,
+    pub volume: u8,
+    /// Members that missed a write of this plan.
+    pub missed: MemberSet,
+    /// The work met an unreadable block and is done in pieces.
+    pub piecewise: Option<Piecewise>,
+    pub started: Nanos,
+    /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
+    pub differing_steps: u64,
+    pub plan: Plan,
+    /// For direct reads: the failed step being handed on, and how far.
+    pub recover: (u16, u64),
+    /// Who has the commands that are not waited for.
+    pub left_with: MemberSet,
+    /// Some of them use memory of clients.
+    pub payload_left: bool,
+    /// For background work: some of the band could not be done.
+    pub band_failed: bool,
+    /// Room for them when the plan goes.
+    pub promised: Room,
+}
+
+const _: () = assert!(core::mem::offset_of!(Running, work) == 64);
+
+const _: () = assert!(core::mem::offset_of!(Running, plan) == 192);
+
+impl Running {
+    pub fn new(plan: Plan, steps: usize) -> Running {
+        Running {
+            states: StepStates::with_capacity(steps),
+            generation: 0,
+            outstanding: 0,
+            next: 0,
+            wrote: false,
+            read_failed: false,
+            work: Work::Direct { request: NONE },
+            scratch: None,
+            lock: NONE,
+            log: NONE,
+            single: NONE,
+            left: 0,
+            volume: 0,
+            missed: MemberSet::default(),
+            piecewise: None,
+            started: Nanos(0),
+            differing_steps: 0,
+            plan,
+            recover: (0, 0),
+            left_with: MemberSet::default(),
+            payload_left: false,
+            band_failed: false,
+            promised: Room::default(),
+        }
+    }
+
+    /// Makes a fresh plan of a used one.
+    #[inline]
+    pub fn prepare(&mut self, work: Work, volume: u8, lock: u32) {
+        self.work = work;
+        self.volume = volume;
+        self.lock = lock;
+        self.scratch = None;
+        self.log = NONE;
+        self.single = NONE;
+        self.differing_steps = 0;
+        self.missed = MemberSet::default();
+        self.recover = (0, 0);
+        self.piecewise = None;
+        self.band_failed = false;
+        self.clear();
+    }
+
+    /// Forgets the steps, and nothing of what the work has met so far.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.plan.clear();
+        self.next = 0;
+        self.outstanding = 0;
+        self.wrote = false;
+        self.read_failed = false;
+    }
+}
+
+impl Running {
+    /// No further stage goes out.
+    pub fn write_nothing_more(&mut self) {
+        self.next = self.plan.steps().len() as u16;
+    }
+
+    /// The only stage has gone out already, at `started`; `outstanding` of its steps are not back.
+    pub fn issued_already(&mut self, outstanding: u16, started: Nanos, wrote: bool) {
+        self.next = self.plan.steps().len() as u16;
+        self.outstanding = outstanding;
+        self.started = started;
+        self.wrote = wrote;
+    }
+}

@@ -1,0 +1,143 @@
+//! Writes to a volume with a bitmap: which may begin, and what this shard and the keeper tell each other. See
+//! [`crate::bitmap`] for the rules.
+
+use crate::bitmap::HAS_BITMAP;
+use crate::bitmap::regions::{Regions, has_all, set, take_out};
+use crate::control::message::Message;
+use crate::request::{Failure, Operation, Request};
+use crate::shard::Engine;
+use crate::units::VolumeId;
+use alloc::sync::Arc;
+use alloc::vec;
+
+impl Engine {
+    /// Whether a write may not begin now; then it has been parked, or refused for good.
+    #[cold]
+    pub(crate) fn must_wait(&mut self, index: u32) -> bool {
+        let request = self.admission.requests[index].request;
+        let at = request.volume.0 as usize;
+        if self.volumes[at].refuses_writes {
+            self.refuse(index, Failure::ReadOnly);
+            return true;
+        }
+        if self.volumes[at].view.failed {
+            // Nothing more goes on record for it: a write that would need a dirty mark, or a bit, is an error.
+            let may_begin = self.has_on_record(&request);
+            if !may_begin {
+                let loss = self.loss(index);
+                self.refuse(index, loss);
+            }
+            return !may_begin;
+        }
+        let is_marked = self.volumes[at].bitmap.is_none() || self.mark_regions(&request);
+        let volume = &mut self.volumes[at];
+        if volume.view.writes_allowed && is_marked {
+            return false;
+        }
+        volume.blocked.push(index);
+        if !volume.view.writes_allowed && !volume.intent_sent {
+            volume.intent_sent = true;
+            self.desk
+                .tell_controller(Message::WriteIntent(request.volume));
+        }
+        true
+    }
+
+    /// Whether the regions of a write may be written to; asks for those that may not.
+    fn mark_regions(&mut self, request: &Request) -> bool {
+        let volume = &mut self.volumes[request.volume.0 as usize];
+        let bitmap = volume.bitmap.as_mut().expect(HAS_BITMAP);
+        let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
+        if has_all(&bitmap.open, regions) {
+            set(&mut bitmap.touched, regions);
+            return true;
+        }
+        if !has_all(&bitmap.asked, regions) {
+            set(&mut bitmap.asked, regions);
+            let message = Message::WantRegions {
+                shard: self.desk.id(),
+                volume: request.volume,
+                regions,
+            };
+            self.desk.tell_controller(message);
+        }
+        false
+    }
+
+    /// Whether a request may write with what is on record already: that writes are allowed, and its regions marked.
+    #[cold]
+    pub(crate) fn has_on_record(&mut self, request: &Request) -> bool {
+        let volume = &mut self.volumes[request.volume.0 as usize];
+        let Some(bitmap) = &mut volume.bitmap else {
+            return volume.view.writes_allowed;
+        };
+        let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
+        let may = volume.view.writes_allowed && has_all(&bitmap.open, regions);
+        if may {
+            set(&mut bitmap.touched, regions);
+        }
+        may
+    }
+
+    /// The keeper has made bits durable, or they were: writes may begin.
+    pub(crate) fn regions_marked(&mut self, volume: VolumeId, regions: Regions) {
+        let at = volume.0 as usize;
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
+        for region in regions.0..=regions.1 {
+            bitmap.asked[region as usize / 64] &= !(1 << (region % 64));
+        }
+        set(&mut bitmap.marked, regions);
+        set(&mut bitmap.open, regions);
+        self.unblock(at);
+    }
+
+    /// The keeper wants to clear bits: closes what is at rest here, and names the rest.
+    pub(crate) fn close_regions(&mut self, volume: VolumeId) {
+        let at = volume.0 as usize;
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
+        let words = bitmap.touched.len();
+        let mut busy = core::mem::replace(&mut bitmap.touched, vec![0; words]);
+        self.add_writing(volume, &mut busy);
+        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
+        for (open, busy) in bitmap.open.iter_mut().zip(&busy) {
+            *open &= busy;
+        }
+        let message = Message::RegionsClosed {
+            shard: self.desk.id(),
+            volume,
+            busy: busy.into(),
+        };
+        self.desk.tell_controller(message);
+    }
+
+    /// Adds the regions of all writes to a volume that have begun and not ended.
+    fn add_writing(&self, volume: VolumeId, busy: &mut [u64]) {
+        let target = &self.volumes[volume.0 as usize];
+        let bitmap = target.bitmap.as_ref().expect(HAS_BITMAP);
+        let mut add = |request: &Request| {
+            let (offset, length) = (request.offset_bytes, request.length_bytes);
+            set(busy, bitmap.regions_of(&target.shape, offset, length));
+        };
+        for index in 0..self.flight.singles.capacity() as u32 {
+            let single = &self.flight.singles[index];
+            if single.writes_to(volume) {
+                add(single.request());
+            }
+        }
+        for index in 0..self.admission.requests.capacity() as u32 {
+            let state = &self.admission.requests[index];
+            let is_write = !matches!(state.request.operation, Operation::Read | Operation::Flush);
+            if is_write && state.request.volume == volume && state.is_writing() {
+                add(&state.request);
+            }
+        }
+    }
+
+    /// These bits are being cleared: nothing is written there before they are set again.
+    pub(crate) fn regions_cleared(&mut self, volume: VolumeId, cleared: &Arc<[u64]>) {
+        let bitmap = self.volumes[volume.0 as usize].bitmap.as_mut();
+        let bitmap = bitmap.expect(HAS_BITMAP);
+        take_out(&mut bitmap.marked, cleared);
+        take_out(&mut bitmap.open, cleared);
+    }
+}

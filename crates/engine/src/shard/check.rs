@@ -1,0 +1,344 @@
+//! What must hold of an engine between two turns, looked at as a whole: for tests, which call it after every
+//! turn. Nothing on the path of a request does, because it goes through everything.
+//!
+//! Each rule counts one thing in two ways, by what admission has taken and by what is in use, so that what is
+//! forgotten, given back twice or waited for in vain is found where it begins. Rules about what a module keeps to itself
+//! lie beside it: `ranges/check.rs`, `leftover/check.rs`, `log/check.rs`, `background/check.rs`.
+
+mod leftovers;
+#[cfg(test)]
+mod tests;
+
+use crate::flight::running::Work;
+use crate::flight::single::Single;
+use crate::flight::states::Progress;
+use crate::limits::{CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX};
+use crate::order::ranges::{NONE, PartKind};
+use crate::request::Operation;
+use crate::shard::Engine;
+use crate::units::MemberId;
+use alloc::vec;
+use alloc::vec::Vec;
+
+impl Engine {
+    /// Goes through the whole state between two turns.
+    ///
+    /// # Panics
+    /// Something does not hold that must; the message says what, and of whom.
+    pub fn check(&self) {
+        let plans = self.flight.running.in_use("plan");
+        let singles = self.flight.singles.in_use("single request");
+        let requests = self.admission.requests.in_use("request");
+        let parts = self.order.ranges.parts.in_use("part");
+        self.check_reservations(&requests, &singles);
+        self.check_commands(&plans, &singles);
+        self.check_locks(&plans, &singles);
+        self.check_scratch(&plans);
+        self.check_pieces(&plans, &requests, &parts);
+        self.check_waiting_requests(&requests);
+        self.check_waiting_plans(&plans);
+        self.check_bands(&plans, &parts);
+        self.check_volumes(&plans, &singles, &requests, &parts);
+        self.check_leftovers(&plans, &singles);
+        self.check_logs(&plans);
+    }
+
+    fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
+        let forwarded = |index: &&u32| self.admission.requests[**index].origin.is_some();
+        let own = |index: &&u32| self.flight.singles[**index].plan == NONE;
+        let from = |index: &&u32| self.flight.singles[**index].from.is_some();
+        let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
+        let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
+        let all = requests.len() + singles.len();
+        let counted = self.admission.under_way();
+        assert_eq!(
+            counted,
+            (all - there, there),
+            "requests of ports and of other shards, as counted and as there are"
+        );
+        assert!(
+            counted.0 <= REQUESTS_MAX && counted.1 <= FORWARDED_MAX,
+            "more requests are under way than may be: {counted:?}"
+        );
+        let unplanned = |index: &&u32| self.flight.singles[**index].waits_for().next().is_some();
+        assert_eq!(
+            self.flight.unplanned,
+            singles.iter().filter(unplanned).count(),
+            "single requests that may yet need a plan, as counted and as there are"
+        );
+        assert!(
+            self.flight.unplanned <= self.flight.running.available(),
+            "{} single requests may need a plan, and {} are free",
+            self.flight.unplanned,
+            self.flight.running.available()
+        );
+    }
+
+    /// Commands with drives, by plan and by drive.
+    fn check_commands(&self, plans: &[u32], singles: &[u32]) {
+        let mut out = [0u32; CONTAINER_MEMBERS_MAX];
+        for &index in plans {
+            let running = &self.flight.running[index];
+            let mut waits = 0;
+            for state in running.states.iter() {
+                let is_out = matches!(
+                    state.progress,
+                    Progress::Outstanding | Progress::Flushing | Progress::Recording
+                );
+                waits += u16::from(is_out);
+                if state.is_with_drive() {
+                    out[usize::from(state.member)] += 1;
+                }
+            }
+            assert_eq!(
+                running.outstanding, waits,
+                "steps that plan {index} waits for, as counted and as there are: {:?}",
+                running.work
+            );
+            assert_eq!(
+                running.left > 0,
+                !running.left_with.is_empty(),
+                "plan {index} has left {} commands with {:?}",
+                running.left,
+                running.left_with
+            );
+        }
+        let single = singles
+            .iter()
+            .flat_map(|&index| self.flight.singles[index].waits_for());
+        let logs = self.hole_logs.logs.iter().flat_map(|log| log.waits_for());
+        for member in single.chain(logs) {
+            out[usize::from(member.0)] += 1;
+        }
+        for (member, there) in (0u8..).zip(out) {
+            let counted = self.members.in_flight(MemberId(member));
+            assert_eq!(
+                counted, there,
+                "commands with member {member}, as counted and as there are"
+            );
+        }
+    }
+
+    fn check_locks(&self, plans: &[u32], singles: &[u32]) {
+        let planned = plans.iter().map(|&index| self.flight.running[index].lock);
+        let single = singles.iter().map(|&index| self.flight.singles[index].lock);
+        let mut held: Vec<u32> = planned.chain(single).filter(|&lock| lock != NONE).collect();
+        let count = held.len();
+        held.sort_unstable();
+        held.dedup();
+        assert_eq!(held.len(), count, "two hold the same lock");
+        assert_eq!(
+            self.order.ranges.locks_held(),
+            count,
+            "locks that are held, and those who hold one"
+        );
+    }
+
+    fn check_scratch(&self, plans: &[u32]) {
+        let planned = plans
+            .iter()
+            .filter_map(|&index| self.flight.running[index].scratch);
+        let left: Vec<_> = self.flight.leftovers.scratch().collect();
+        let (lent, pinned) = self.flight.scratch.out();
+        assert_eq!(pinned, left.len(), "scratch blocks that stay with drives");
+        let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
+        assert_eq!(
+            lent,
+            blocks.len(),
+            "scratch blocks that are lent, and those who have one"
+        );
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), lent, "a scratch block is lent twice");
+    }
+
+    /// What requests wait for: plans, parts and pieces with other shards.
+    fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
+        let mut pieces = Counts::of(requests);
+        for &index in plans {
+            if let Work::Direct { request } = self.flight.running[index].work {
+                pieces.add("request", request);
+            }
+        }
+        for &part in parts {
+            let request = self.order.ranges.parts[part].request;
+            if request != NONE {
+                pieces.add("request", request);
+            }
+        }
+        let mut elsewhere = 0;
+        for &index in requests {
+            let state = &self.admission.requests[index];
+            let here = pieces.take(index);
+            assert!(
+                here <= state.outstanding,
+                "request {index} counts {} pieces and has {here} here",
+                state.outstanding
+            );
+            elsewhere += (state.outstanding - here) as usize;
+            assert!(
+                state.outstanding > 0 || !state.issued,
+                "request {index} waits for nothing"
+            );
+        }
+        pieces.check_rest("request");
+        assert_eq!(
+            self.admission.forwards(),
+            elsewhere,
+            "pieces with other shards, as counted and as requests wait for"
+        );
+    }
+
+    fn check_waiting_requests(&self, requests: &[u32]) {
+        let mut waits = Counts::of(requests);
+        let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
+        let lists = self
+            .admission
+            .stalled
+            .iter()
+            .chain(&self.admission.waiting_forward);
+        let lists = lists.chain(blocked);
+        lists.for_each(|&index| waits.add("request", index));
+        for &index in requests {
+            let here = waits.take(index);
+            let expected = u32::from(!self.admission.requests[index].issued);
+            assert_eq!(here, expected, "lists in which request {index} waits");
+        }
+        waits.check_rest("request");
+    }
+
+    fn check_waiting_plans(&self, plans: &[u32]) {
+        let mut waits = Counts::of(plans);
+        let lists = self
+            .flight
+            .waiting_scratch
+            .iter()
+            .chain(&self.flight.recovering);
+        let lists = lists
+            .chain(&self.flight.held)
+            .chain(&self.hole_logs.unlogged);
+        lists.for_each(|&index| waits.add("plan", index));
+        if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
+            waits.add("plan", index);
+        }
+        for &index in plans {
+            let here = waits.take(index);
+            let expected = u32::from(self.flight.running[index].outstanding == 0);
+            assert_eq!(
+                here, expected,
+                "lists in which plan {index} waits, for {:?}",
+                self.flight.running[index].work
+            );
+        }
+        waits.check_rest("plan");
+    }
+
+    /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
+    fn check_bands(&self, plans: &[u32], parts: &[u32]) {
+        let held = |key| self.order.held_bands.iter().any(|held| held.key() == key);
+        let waiting = self.order.ranges.check(held);
+        let mut planned = 0;
+        for &index in plans {
+            let mut at = self.flight.running[index].work.parts();
+            while at != NONE {
+                planned += 1;
+                assert!(
+                    planned <= parts.len(),
+                    "the parts of plan {index} have no end"
+                );
+                at = self.order.ranges.parts[at].next;
+            }
+        }
+        assert_eq!(
+            waiting + planned,
+            parts.len(),
+            "parts that wait or are planned, and all"
+        );
+        for (at, held) in self.order.held_bands.iter().enumerate() {
+            let mut before = self.order.held_bands[..at].iter();
+            assert!(
+                before.all(|other| other.key() != held.key()),
+                "{held:?} is held back twice"
+            );
+        }
+    }
+
+    /// What volumes count: requests that write, plans that write, and the bands of their job.
+    fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
+        for (number, volume) in (0u8..).zip(self.volumes.iter()) {
+            let is_own = |index: &&u32| {
+                let running = &self.flight.running[**index];
+                running.volume == number && matches!(running.work, Work::Write { .. })
+            };
+            assert_eq!(
+                volume.plans_writing as usize,
+                plans.iter().filter(is_own).count(),
+                "write plans of volume {number}, as counted and as there are"
+            );
+            let own = singles.iter().map(|&index| &self.flight.singles[index]);
+            let own = own.filter(|single| {
+                let asked = single.request();
+                let is_write = asked.operation == Operation::Write;
+                single.plan == NONE && is_write && asked.volume.0 == number
+            });
+            let planned = requests
+                .iter()
+                .map(|&index| &self.admission.requests[index]);
+            let planned =
+                planned.filter(|state| state.is_writing() && state.request.volume.0 == number);
+            assert_eq!(
+                volume.writes_running as usize,
+                own.count() + planned.count(),
+                "requests that write to volume {number}, as counted and as there are"
+            );
+            if let Some(job) = &volume.job {
+                let name = u64::from(job.view.id);
+                let is_its = |part: &&u32| {
+                    let part = &self.order.ranges.parts[**part];
+                    part.kind == PartKind::Background && part.buffer.0 == name
+                };
+                job.check(parts.iter().filter(is_its).count());
+            }
+        }
+    }
+}
+
+impl Single {
+    /// The drives of its commands that have not come back, unless a plan has taken them over.
+    fn waits_for(&self) -> impl Iterator<Item = MemberId> {
+        let copies = 0..if self.plan == NONE { self.copies } else { 0 };
+        let out = copies.filter(|copy| self.outstanding >> copy & 1 == 1);
+        out.map(|copy| self.members[usize::from(copy)])
+    }
+}
+
+/// How often each of some items is named.
+struct Counts(Vec<u32>);
+
+impl Counts {
+    /// None has been named yet; `items` are all that there are, in ascending order.
+    fn of(items: &[u32]) -> Counts {
+        let end = items.last().map_or(0, |last| last + 1);
+        Counts(vec![0; end as usize])
+    }
+
+    /// An item is named once more; `what` says in the message what it is.
+    fn add(&mut self, what: &str, item: u32) {
+        let count = self.0.get_mut(item as usize);
+        let count = count.unwrap_or_else(|| panic!("{what} {item} is named, and is not there"));
+        *count += 1;
+    }
+
+    /// How often an item that is there was named.
+    fn take(&mut self, item: u32) -> u32 {
+        core::mem::take(&mut self.0[item as usize])
+    }
+
+    /// All items that are there have been taken: no other was named.
+    fn check_rest(&self, what: &str) {
+        let strange = self.0.iter().position(|&count| count > 0);
+        if let Some(item) = strange {
+            panic!("{what} {item} is named, and is not there");
+        }
+    }
+}

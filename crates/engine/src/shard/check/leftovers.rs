@@ -1,0 +1,38 @@
+//! What must hold of what is left behind, between two turns: see [`crate::shard::check`].
+
+use crate::flight::leftovers::Room;
+use crate::shard::Engine;
+use crate::token::Token;
+
+impl Engine {
+    /// Room for what plans may leave behind, and the names of what they have.
+    ///
+    /// # Panics
+    /// Something does not hold that must; the message says what.
+    pub(crate) fn check_leftovers(&self, plans: &[u32], singles: &[u32]) {
+        let promised = plans.iter().map(|&index| &self.flight.running[index]);
+        let promised = promised.filter(|running| running.left > 0);
+        let promised = promised.fold(Room::default(), |sum, running| Room {
+            leftovers: sum.leftovers + running.promised.leftovers,
+            pins: sum.pins + running.promised.pins,
+        });
+        assert_eq!(
+            self.flight.leftovers.promised, promised,
+            "room that is promised, and that of plans which have left commands"
+        );
+        self.flight.leftovers.check();
+        let plans = plans
+            .iter()
+            .map(|&index| Token::new(index, self.flight.running[index].generation, 0));
+        let singles = singles
+            .iter()
+            .map(|&index| Token::of_single(index, self.flight.singles[index].generation, 0));
+        for token in plans.chain(singles) {
+            let left = self.flight.leftovers.position(token.owner());
+            assert_eq!(
+                left, None,
+                "{token:?} was left behind, and is given out again"
+            );
+        }
+    }
+}

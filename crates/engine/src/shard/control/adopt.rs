@@ -1,0 +1,205 @@
+//! A shard and the controller: adopting views, confirming epochs, reporting idleness.
+
+use crate::control::message::Message;
+use crate::control::record::{ContainerView, JobKind, JobView};
+use crate::flight::running::Work;
+use crate::layout::Level;
+use crate::output::Output;
+use crate::request::{Failure, Operation};
+use crate::shard::Engine;
+use crate::units::{Nanos, VolumeId};
+use crate::volumes::job::JobRunner;
+use alloc::sync::Arc;
+
+impl Engine {
+    pub(crate) fn message(&mut self, message: Message) {
+        match message {
+            Message::Forward(forward) => self.forwarded(forward),
+            Message::ForwardDone { ticket, result } => self.forward_done(ticket, result),
+            Message::Pin(buffer) => self.desk.ask(Output::Pin(buffer)),
+            Message::Release(buffer) => self.desk.ask(Output::Release(buffer)),
+            Message::View(view) => self.adopt(view),
+            Message::FailureDurable(members) => {
+                self.members.failure_is_durable(members);
+                self.refresh_volumes();
+                self.settle_held();
+            }
+            Message::Inspect {
+                ticket,
+                volume,
+                offset_bytes,
+            } => self.inspect(ticket, volume, offset_bytes),
+            Message::Inspected { ticket } => self.inspected(ticket),
+            Message::BadBlocksSettled {
+                token,
+                change,
+                outcome,
+            } => self.bad_blocks_settled(token, change, outcome),
+            Message::WantRegions {
+                shard,
+                volume,
+                regions,
+            } => self.want_regions(shard, volume, regions),
+            Message::RegionsMarked { volume, regions } => self.regions_marked(volume, regions),
+            Message::CloseRegions { volume } => self.close_regions(volume),
+            Message::RegionsClosed {
+                shard,
+                volume,
+                busy,
+            } => self.regions_closed(shard, volume, &busy),
+            Message::RegionsCleared { volume, cleared } => self.regions_cleared(volume, &cleared),
+            message => {
+                let now = self.desk.now();
+                self.own_controller().message(message, now);
+            }
+        }
+    }
+
+    /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
+    pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
+        // First of all: whoever claims another's band after this must see it.
+        self.order.claims.adopt(view.epoch);
+        self.end_inspection(false);
+        self.note_failed(view.failed);
+        self.members.set_volatile(view.volatile);
+        for at in 0..self.volumes.len() {
+            let volume = &mut self.volumes[at];
+            if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
+                volume.idle_reported = false;
+                volume.last_write = self.desk.now();
+            }
+            volume.set_view(view.volumes[at].clone());
+            volume.refresh(self.members.failed(), self.members.durable_failed());
+            self.adopt_job(at, view.volumes[at].job);
+            self.volumes[at].note_bad_blocks(view.bad_blocks.members());
+            self.volumes[at].note_sync();
+            self.follow_carriers(at);
+            if self.volumes[at].view.stopping {
+                self.refuse_blocked(at, Failure::Stopping);
+            } else if self.volumes[at].view.writes_stopped {
+                self.refuse_blocked(at, Failure::ReadOnly);
+            } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {
+                self.unblock(at);
+            }
+        }
+        self.volumes.unconfirmed = Some(view.epoch);
+        self.desk.tell_controller(Message::EpochAdopted {
+            shard: self.desk.id(),
+            epoch: view.epoch,
+        });
+        self.volumes.view = view;
+        self.watch_members();
+        self.settle_held();
+    }
+
+    fn adopt_job(&mut self, at: usize, job: Option<JobView>) {
+        let volume = &mut self.volumes[at];
+        match (&mut volume.job, job) {
+            (Some(runner), Some(view)) if runner.view.id == view.id => runner.update(view),
+            (_, Some(view)) => {
+                volume.job = Some(JobRunner::new(view, volume.bands()));
+                if let JobKind::Rebuild(slot) = view.kind {
+                    self.empty_log(at, slot);
+                }
+            }
+            (_, None) => volume.job = None,
+        }
+    }
+
+    /// Answers requests that waited for writes to be allowed: they never will be.
+    fn refuse_blocked(&mut self, at: usize, why: Failure) {
+        for position in 0..self.volumes[at].blocked.len() {
+            self.refuse(self.volumes[at].blocked[position], why);
+        }
+        self.volumes[at].blocked.clear();
+    }
+
+    /// Answers a request that has not begun and never will.
+    pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
+        let state = &self.admission.requests[index];
+        assert!(
+            state.outstanding == 0,
+            "request {index} is refused, and has begun"
+        );
+        let (tag, origin) = (state.request.tag, state.origin);
+        self.admission.give(index, origin.is_some());
+        self.answer(tag, origin, Err(why));
+    }
+
+    /// Whether writes are under way without a lock, from before there was a job.
+    fn writes_unlocked(&self, at: usize) -> bool {
+        let volume = VolumeId(at as u8);
+        if self.volumes[at].shape.level != Level::Raid0 || self.volumes[at].job.is_none() {
+            return false;
+        }
+        let single = |index: &u32| self.flight.singles[*index].writes_to(volume);
+        let planned = |index: &u32| {
+            let running = &self.flight.running[*index];
+            match running.work {
+                Work::Direct { request } if running.outstanding > 0 => {
+                    let asked = &self.admission.requests[request].request;
+                    asked.volume == volume && asked.operation == Operation::Write
+                }
+                _ => false,
+            }
+        };
+        (0..self.flight.singles.capacity() as u32).any(|index| single(&index))
+            || (0..self.flight.running.capacity() as u32).any(|index| planned(&index))
+    }
+
+    /// Confirms the latest epoch when nothing that it forbids is under way.
+    #[inline]
+    pub(crate) fn confirm_epoch(&mut self) {
+        let Some(epoch) = self.volumes.unconfirmed else {
+            return;
+        };
+        let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
+            let stopped = !volume.view.stopping
+                || self.flight.running.used()
+                    + self.admission.requests.used()
+                    + self.flight.singles.used()
+                    == 0;
+            let fenced = volume.view.writes_allowed || volume.writes_running == 0;
+            stopped && fenced && !self.writes_unlocked(at)
+        });
+        if drained {
+            self.volumes.unconfirmed = None;
+            self.desk.tell_controller(Message::EpochConfirmed {
+                shard: self.desk.id(),
+                epoch,
+            });
+        }
+    }
+
+    /// Tells the controller of volumes that have not been written to for a while.
+    pub(crate) fn report_idle(&mut self) {
+        for at in 0..self.volumes.len() {
+            let volume = &mut self.volumes[at];
+            let quiet: Nanos = self.desk.now().since(volume.last_write);
+            if volume.idle_reported
+                || volume.writes_running > 0
+                || quiet < self.desk.options().clean_after
+            {
+                continue;
+            }
+            volume.idle_reported = true;
+            let message = Message::Idle {
+                shard: self.desk.id(),
+                volume: VolumeId(at as u8),
+                idle: true,
+            };
+            self.desk.tell_controller(message);
+        }
+    }
+
+    /// The first write after a pause.
+    pub(crate) fn report_busy(&mut self, at: usize) {
+        self.volumes[at].idle_reported = false;
+        let message = Message::Idle {
+            shard: self.desk.id(),
+            volume: VolumeId(at as u8),
+            idle: false,
+        };
+        self.desk.tell_controller(message);
+    }
+}

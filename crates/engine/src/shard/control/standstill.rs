@@ -1,0 +1,61 @@
+//! Time in which nothing here ran counts against no drive.
+//!
+//! A process can stand still for seconds: Ctrl-Z, the freezer, a virtual machine that is paused or moved, a
+//! machine that is short of memory. The kernel's threads that carry out I/O for it, and the helpers of
+//! [`crate::world`]s, stand still with it. By the clock every command in flight is then overdue, and all
+//! members would be failed at once, although no drive was slow.
+//!
+//! A shard that waits for anything looks at its deadlines every [`SWEEP_EVERY`], because it asks to be woken
+//! for that. A look that comes much later than asked shows a standstill: all that is outstanding is
+//! taken to have begun later by that much, and deadlines are judged when the answers that have come in
+//! meanwhile are collected. A clock that jumps forward is the same; one that goes back lets everything
+//! that seems to begin in the future begin now.
+
+use crate::limits::{COLLECTING_TURNS_MAX, STANDSTILL_MIN};
+use crate::shard::Engine;
+use crate::sweeps::SWEEP_EVERY;
+use crate::units::Nanos;
+use planted::{Bug, planted};
+
+impl Engine {
+    /// Takes note of a look at deadlines; false if they must not be judged yet, because answers are still
+    /// coming in (`more_answers`) that were held up by a standstill.
+    pub(crate) fn may_judge(&mut self, more_answers: bool) -> bool {
+        let late = self.desk.now().since(self.sweeps.next());
+        if (late >= STANDSTILL_MIN || self.desk.now() < self.sweeps.last)
+            && !planted(Bug::StandstillCounted)
+        {
+            self.begin_later(late);
+            self.sweeps.collecting = COLLECTING_TURNS_MAX;
+        }
+        self.sweeps.last = self.desk.now();
+        if self.sweeps.collecting == 0 || !more_answers {
+            self.sweeps.collecting = 0;
+            return true;
+        }
+        self.sweeps.collecting -= 1;
+        // Look again in the next turn.
+        self.sweeps.last = self.desk.now().since(SWEEP_EVERY);
+        false
+    }
+
+    /// Everything that is outstanding began later by `late`, but not after now.
+    #[cold]
+    fn begin_later(&mut self, late: Nanos) {
+        let now = self.desk.now();
+        let shift = |began: &mut Nanos| *began = began.after(late).min(now);
+        for index in 0..self.flight.running.capacity() as u32 {
+            shift(&mut self.flight.running[index].started);
+        }
+        for index in 0..self.flight.singles.capacity() as u32 {
+            shift(&mut self.flight.singles[index].started);
+        }
+        for log in &mut self.hole_logs.logs {
+            shift(log.began());
+        }
+        self.members.shift_times(shift);
+        if let Some(controller) = &mut self.controller {
+            controller.began().into_iter().for_each(shift);
+        }
+    }
+}

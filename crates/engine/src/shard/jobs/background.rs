@@ -1,0 +1,358 @@
+//! Rebuild, resync, replace and scrub: requests of the array to itself, on the same path as clients'.
+//!
+//! A job walks the bands that its shard owns, a window of bands at a time. Each band is a part under
+//! the band's lock, so client writes and the job never meet. [`JobRunner::is_done`] is the high-water
+//! mark: all bands below the cursor, and single ones above it. The controller takes the minimum over
+//! shards, has new drives flushed, and persists the checkpoint.
+
+use crate::control::message::Message;
+use crate::control::record::{JobKind, JobView};
+use crate::event::Event;
+use crate::flight::piecewise::Piecewise;
+use crate::flight::running::Work;
+use crate::inspection::is_inspection;
+use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
+use crate::order::ranges::{BandKey, Part};
+use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};
+use crate::shard::Engine;
+use crate::units::{Buffer, SlotSet, VolumeId};
+use crate::volumes::job::JobRunner;
+
+/// Bands in flight while no client is there.
+const DEPTH_IDLE: u32 = 32;
+
+/// Bands in flight while clients are served.
+const DEPTH_BUSY: u32 = 8;
+
+impl Engine {
+    /// Starts as many bands of all jobs as their depth, rate and the pools allow.
+    #[inline]
+    pub(crate) fn run_background(&mut self) {
+        for at in 0..self.volumes.len() {
+            if self.volumes[at].job.is_some() {
+                self.run_job(at);
+            }
+        }
+    }
+
+    fn run_job(&mut self, at: usize) {
+        let depth = if self.admission.requests.used() + self.flight.singles.used() > 0 {
+            DEPTH_BUSY
+        } else {
+            DEPTH_IDLE
+        };
+        if let Some(JobKind::Rebuild(slot)) = self.volumes[at].job.as_ref().map(|job| job.view.kind)
+            && self.is_log_to_be_emptied(at, slot)
+        {
+            return;
+        }
+        loop {
+            let plans_available = self.plans_available();
+            let volume = &mut self.volumes[at];
+            let job = volume.job.as_mut().expect("its job is run");
+            if !job.may_start(depth, self.desk.now()) {
+                break;
+            }
+            let band = job.next;
+            let (row, low, high) = volume.band_range(band);
+            let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id();
+            let in_doubt = volume.next_band_in_doubt(band);
+            let job = volume.job.as_mut().expect("its job is run");
+            if in_doubt > band && job.pass(in_doubt) {
+                continue;
+            }
+            if !mine || low == high || in_doubt > band {
+                job.next += 1;
+                job.mark(band);
+                continue;
+            }
+            if self.order.ranges.parts.available() <= PARTS_RESERVED
+                || plans_available <= PLANS_RESERVED
+            {
+                break;
+            }
+            let part = self.order.ranges.parts.take().expect("a part is available");
+            job.next += 1;
+            job.in_flight += 1;
+            job.charge(u64::from(high - low), self.desk.now());
+            // A part outlives its job when the view changes: it carries the job's number.
+            let job_id = Buffer(u64::from(job.view.id));
+            self.order.ranges.parts[part] = Part::background((low, high), job_id);
+            self.order.ranges.enqueue(
+                BandKey {
+                    volume: at as u8,
+                    band,
+                },
+                part,
+            );
+        }
+        self.dispatch_ready();
+        let job_ended = self.volumes[at]
+            .job
+            .as_ref()
+            .is_some_and(|job| job.cursor >= job.bands || job.aborted);
+        if job_ended {
+            self.report_progress();
+        }
+    }
+
+    /// Plans a band of its volume's job; an empty plan if the job is not there any more.
+    pub(crate) fn plan_background(
+        &mut self,
+        index: u32,
+        key: BandKey,
+    ) -> Result<(), NotEnoughMembers> {
+        self.desk.stats.plans_background += 1;
+        let (_, low, high) = self.volumes[key.volume as usize].band_range(key.band);
+        self.plan_job(index, key, (low, high), None)
+    }
+
+    /// Plans the range from `low_bytes` to `high_bytes` of a band, whole or a piece of it.
+    pub(crate) fn plan_job(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        (low_bytes, high_bytes): (u32, u32),
+        piecewise: Option<&Piecewise>,
+    ) -> Result<(), NotEnoughMembers> {
+        let Work::Background { repair, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        };
+        let mut view = self.view_of(key);
+        let Some(job) = self.job_of(index) else {
+            return Ok(());
+        };
+        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+        let heal = piecewise.and_then(|piecewise| piecewise.unhealed());
+        let volume = &self.volumes[key.volume as usize];
+        let range = Range {
+            row: volume.band_range(key.band).0,
+            low_bytes,
+            high_bytes,
+        };
+        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
+        match job.kind {
+            JobKind::Sync => maintain::resync(plan, shape, range, &view),
+            JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
+            JobKind::Replace(slot, _) => maintain::rebuild(plan, shape, range, slot, &view, true),
+            JobKind::Check { .. } if repair => maintain::resync(plan, shape, range, &view),
+            JobKind::Check { .. } => match heal {
+                // The scrub met a block that cannot be read: reconstruct it and write it back.
+                Some(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
+                None => maintain::check(plan, shape, range, &view),
+            },
+        }
+    }
+
+    /// The job that a band's plan belongs to, if it is still the volume's.
+    pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
+        let running = &self.flight.running[index];
+        let number = self.order.ranges.parts[running.work.parts()].buffer.0;
+        let job = self.volumes[running.volume as usize].job.as_ref()?;
+        (u64::from(job.view.id) == number).then_some(job.view)
+    }
+
+    /// Whether a plan reads and compares for a scrub.
+    pub(crate) fn scrubs(&self, index: u32) -> bool {
+        let checks = matches!(
+            self.flight.running[index].work,
+            Work::Background { repair: false, .. }
+        );
+        let is_check = |job: JobView| matches!(job.kind, JobKind::Check { .. });
+        checks && self.job_of(index).is_some_and(is_check)
+    }
+
+    /// As [`Engine::job_of`], to be changed.
+    pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
+        self.job_of(index)?;
+        self.volumes[self.flight.running[index].volume as usize]
+            .job
+            .as_mut()
+    }
+
+    /// A band's plan has run to its end.
+    pub(crate) fn background_done(&mut self, index: u32) {
+        let running = &self.flight.running[index];
+        let Work::Background { part, band, repair } = running.work else {
+            unreachable!("{:?} is no job's", running.work);
+        };
+        if is_inspection(&self.order.ranges.parts[part]) {
+            return self.hold_still(index);
+        }
+        if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
+            return;
+        }
+        let missed = !self.flight.running[index].missed.is_empty();
+        if missed
+            && let Some(job) = self.job_of_mut(index)
+            && job.fills()
+        {
+            // The new drive has failed; the controller decides what becomes of the job.
+            job.aborted = true;
+            job.failures += 1;
+            self.flight.running[index].band_failed = true;
+        }
+        self.end_band(index);
+    }
+
+    /// Redundancy does not match the data; returns whether the plan goes on with correcting that.
+    fn band_differs(&mut self, index: u32, band: u64) -> bool {
+        let Some(job) = self.job_of_mut(index) else {
+            return false;
+        };
+        job.mismatches += 1;
+        let corrects = job.view.kind == JobKind::Check { repair: true };
+        self.desk.stats.mismatches += 1;
+        let slots = self.disagreeing(index);
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let (row, low, _) = volume.band_range(band);
+        let event = Event::Mismatch {
+            volume: self.volume_of(index),
+            offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
+            member_offset_bytes: volume.band_bytes(band),
+            slots,
+            repaired: corrects,
+        };
+        self.desk.emit(event);
+        corrects && self.plan_repair(index, band)
+    }
+
+    /// The slots whose contents a check found to disagree: those that its differing comparisons looked at.
+    /// What a plan reads is in its first steps, in the order of slots; its comparisons come behind.
+    fn disagreeing(&self, index: u32) -> SlotSet {
+        let running = &self.flight.running[index];
+        let shape = &self.volumes[running.volume as usize].shape;
+        let steps = running.plan.steps();
+        let read = |buffer: Buffer| {
+            let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
+            let mut holders = reads.filter(|step| {
+                let mut memory = running.plan.segments_of(step);
+                memory.any(|segment| segment.buffer == buffer)
+            });
+            holders.next().map(|step| step.slot)
+        };
+        let differs = |at: usize| running.differing_steps >> at.min(63) & 1 == 1;
+        let compared = steps.iter().enumerate().filter(|(at, _)| differs(*at));
+        let slots = compared
+            .flat_map(|(_, step)| running.plan.segments_of(step))
+            .filter_map(|segment| read(segment.buffer))
+            .fold(SlotSet(0), SlotSet::with);
+        if slots == SlotSet(0) {
+            SlotSet::all(shape.members)
+        } else {
+            slots
+        }
+    }
+
+    /// Goes on under the same lock with a plan that makes redundancy match the data.
+    fn plan_repair(&mut self, index: u32, band: u64) -> bool {
+        let part = self.flight.running[index].work.parts();
+        let key = BandKey {
+            volume: self.flight.running[index].volume,
+            band,
+        };
+        self.renew(index);
+        let running = &mut self.flight.running[index];
+        running.differing_steps = 0;
+        running.work = Work::Background {
+            part,
+            band,
+            repair: true,
+        };
+        if self.plan_background(index, key).is_err() {
+            return false;
+        }
+        self.start(index);
+        true
+    }
+
+    /// Too few members are left for a band; it is the same with all others.
+    pub(crate) fn band_failed(&mut self, index: u32) {
+        self.flight.running[index].band_failed = true;
+        if let Some(job) = self.job_of_mut(index) {
+            job.aborted = true;
+            job.failures += 1;
+        }
+        self.end_band(index);
+    }
+
+    /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
+    pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
+        let Work::Background { band, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        };
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
+        let view = volume.row_view(
+            band,
+            self.desk.id(),
+            self.desk.shards(),
+            self.members.failed(),
+        );
+        let is_degraded = view.readable != SlotSet::all(volume.shape.members);
+        let can_be_read = volume
+            .shape
+            .survives(SlotSet(view.readable.0 & !piece.avoid.0));
+        let counted = core::mem::replace(&mut self.flight.running[index].band_failed, true);
+        let Some(job) = self.job_of_mut(index) else {
+            return false;
+        };
+        job.failures += u64::from(!counted);
+        let checks = matches!(job.view.kind, JobKind::Check { .. });
+        if checks && is_degraded && can_be_read {
+            // A member has failed, which leaves nothing to compare with but loses nothing.
+            job.aborted = true;
+            return false;
+        }
+        // A new drive without this content must never count as current.
+        let fills = job.fills();
+        job.aborted |= fills;
+        self.desk.emit(Event::Unrecoverable {
+            volume: self.volume_of(index),
+            offset_bytes: row_bytes + u64::from(piece.low),
+        });
+        !fills
+    }
+
+    /// Ends the work on a band, which is done unless it has failed.
+    fn end_band(&mut self, index: u32) {
+        let Work::Background { part, band, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        };
+        let failed = self.flight.running[index].band_failed;
+        if let Some(job) = self.job_of_mut(index) {
+            job.in_flight -= 1;
+            if failed {
+                job.fail(band);
+            } else {
+                job.mark(band);
+            }
+        }
+        self.release(index);
+        self.order.ranges.parts.give(part);
+    }
+
+    /// Tells the controller how far the jobs are, if that has changed.
+    pub(crate) fn report_progress(&mut self) {
+        for at in 0..self.volumes.len() {
+            let Some(job) = &mut self.volumes[at].job else {
+                continue;
+            };
+            let state = (job.settled(), job.mismatches, job.failures, job.aborted);
+            if job.reported == state {
+                continue;
+            }
+            job.reported = state;
+            let message = Message::Progress {
+                shard: self.desk.id(),
+                volume: VolumeId(at as u8),
+                job: job.view.id,
+                band: job.settled(),
+                mismatches: job.mismatches,
+                failures: job.failures,
+                given_up: job.aborted,
+            };
+            self.desk.tell_controller(message);
+        }
+    }
+}

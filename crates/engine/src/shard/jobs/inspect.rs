@@ -1,0 +1,121 @@
+//! A stripe stands still while somebody compares what its members hold.
+//!
+//! The comparison is not the engine's: an operator's tool reads the members beside the data path. What it
+//! reads means something only while nobody writes there. So the owner of the row takes the band's lock as a
+//! step of background work does, over all chunks, does nothing under it, and gives it back when it is told
+//! to, after [`INSPECTION_MAX`], or when a new view arrives, which may name other members. In the last two
+//! cases what was read proves nothing, and the event says so.
+//!
+//! One at a time on each shard: clients' writes to that stripe wait.
+
+use crate::event::Event;
+use crate::flight::running::Work;
+use crate::inspection::{INSPECTS, Inspection};
+use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
+use crate::order::ranges::{BandKey, Part};
+use crate::shard::Engine;
+use crate::units::{Nanos, VolumeId};
+
+/// Longest time that a stripe stands still: ample for one read of each member, and no burden for clients.
+const INSPECTION_MAX: Nanos = Nanos(2 * Nanos::SECOND.0);
+
+impl Engine {
+    /// Somebody wants to look at the stripe with byte `offset_bytes` of a volume.
+    pub(crate) fn inspect(&mut self, ticket: u64, volume: VolumeId, offset_bytes: u64) {
+        let at = volume.0 as usize;
+        let refused = Event::InspectionEnded {
+            ticket,
+            held: false,
+        };
+        let known = self.volumes.get(at);
+        let Some(volume) = known.filter(|volume| offset_bytes < volume.shape.size_bytes) else {
+            return self.desk.emit(refused);
+        };
+        let place = volume.shape.locate(offset_bytes);
+        let band = volume.band(place.row, place.in_chunk_bytes);
+        let (row, low, high) = volume.band_range(band);
+        let mine =
+            volume.shape.owner(row, self.desk.shards()) == self.desk.id() && !volume.view.stopping;
+        let room = self.order.ranges.parts.available() > PARTS_RESERVED
+            && self.plans_available() > PLANS_RESERVED;
+        if !mine || !room || self.inspection.is_some() {
+            return self.desk.emit(refused);
+        }
+        let part = self.order.ranges.parts.take().expect("a part is available");
+        self.inspection = Some(Inspection {
+            ticket,
+            held_by: None,
+            abandoned: false,
+            until: self.desk.now().after(INSPECTION_MAX),
+        });
+        self.order.ranges.parts[part] = Part::background((low, high), INSPECTS);
+        let key = BandKey {
+            volume: at as u8,
+            band,
+        };
+        self.order.ranges.enqueue(key, part);
+    }
+
+    /// The lock is held: nothing writes there until it is given back.
+    pub(crate) fn hold_still(&mut self, index: u32) {
+        let Some(inspection) = &mut self.inspection else {
+            return self.give_back(index);
+        };
+        inspection.held_by = Some(index);
+        let Inspection {
+            ticket, abandoned, ..
+        } = *inspection;
+        if abandoned {
+            return self.end_inspection(false);
+        }
+        self.desk.emit(Event::Inspectable { ticket });
+    }
+
+    /// Whoever asked under this name has seen enough.
+    pub(crate) fn inspected(&mut self, ticket: u64) {
+        if self.inspection.is_some_and(|one| one.ticket == ticket) {
+            self.end_inspection(true);
+        }
+    }
+
+    /// Nobody may keep clients waiting for long.
+    pub(crate) fn end_late_inspection(&mut self) {
+        if self
+            .inspection
+            .is_some_and(|one| self.desk.now() >= one.until)
+        {
+            self.end_inspection(false);
+        }
+    }
+
+    /// Gives the lock back, or sees to it that this happens once there is one.
+    pub(crate) fn end_inspection(&mut self, held: bool) {
+        let Some(inspection) = &mut self.inspection else {
+            return;
+        };
+        let Inspection {
+            ticket,
+            held_by,
+            abandoned,
+            ..
+        } = *inspection;
+        if let Some(index) = held_by {
+            self.inspection = None;
+            self.give_back(index);
+        } else {
+            inspection.abandoned = true;
+        }
+        if !abandoned {
+            let held = held && held_by.is_some();
+            self.desk.emit(Event::InspectionEnded { ticket, held });
+        }
+    }
+
+    fn give_back(&mut self, index: u32) {
+        let Work::Background { part, .. } = self.flight.running[index].work else {
+            unreachable!("{:?} looks at nothing", self.flight.running[index].work);
+        };
+        self.release(index);
+        self.order.ranges.parts.give(part);
+    }
+}

@@ -1,0 +1,7 @@
+//! The write-hole logs at work: units are written, answered, and retired.
+
+mod answers;
+mod check;
+mod exchanged;
+mod units;
+mod unrecorded;

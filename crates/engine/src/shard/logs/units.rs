@@ -1,0 +1,308 @@
+//! Units of the write-hole logs are written for plans that wait, and retired when what these wrote is durable: see
+//! [`crate::log`] for the rules.
+
+use crate::control::record::LogArea;
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::layout::Geometry;
+use crate::limits::LOG_HEADER_BYTES;
+use crate::log::slot::{COPIES, SlotLog, Stage};
+use crate::log::unit::{LOG_BUFFER_BYTES, LogUnit};
+use crate::order::ranges::NONE;
+use crate::output::Output;
+use crate::plan::{Segment, Segments, StepKind, mirror};
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{Buffer, MemberSet, Slot, VolumeId};
+use planted::{Bug, planted};
+
+impl Engine {
+    /// Makes the logs that this shard writes.
+    pub(crate) fn open_logs(&mut self, areas: impl Iterator<Item = Option<LogArea>>) {
+        for (at, area) in areas.enumerate() {
+            let Some(area) = area else { continue };
+            let members = self.volumes[at].shape.members;
+            let is_mine =
+                |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards()) == self.desk.id();
+            let mine = (0..members).map(Slot).filter(is_mine);
+            self.volumes[at].logs = alloc::vec![NONE; members as usize];
+            for slot in mine {
+                let buffer = self
+                    .flight
+                    .scratch
+                    .take_for_good(LOG_BUFFER_BYTES)
+                    .expect("scratch memory is sized for the logs");
+                self.volumes[at].logs[slot.0 as usize] = self.hole_logs.logs.len() as u32;
+                let volume = VolumeId(at as u8);
+                self.hole_logs
+                    .logs
+                    .push(SlotLog::new(volume, slot, area, buffer));
+            }
+        }
+    }
+
+    /// A plan has come to its log step. Returns whether it may write when that is done.
+    pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
+        let running = &mut self.flight.running[index];
+        let volume = &self.volumes[running.volume as usize];
+        let slot = running.plan.steps()[at].slot;
+        let member = volume.member(slot, false);
+        if member.is_none_or(|member| self.members.failed().has(member)) {
+            // Its drive failed after the plan was made: no parity that could be wrong is left, unless that was
+            // one too many. Then the drive may come back with the parity as it is now.
+            running.states[at].progress = Progress::Missed;
+            member
+                .into_iter()
+                .for_each(|member| running.missed.insert(member));
+            return !volume.is_lost();
+        }
+        let is_watched = member.is_some_and(|member| self.members.watched().has(member));
+        if is_watched && self.is_exchanged(index, slot) {
+            self.flight.running[index].states[at].progress = Progress::Missed;
+            return true;
+        }
+        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let running = &mut self.flight.running[index];
+        running.states[at].progress = Progress::Outstanding;
+        running.outstanding += 1;
+        if running.log == NONE {
+            running.log = volume.logs[slot.0 as usize];
+            self.hole_logs.logs[running.log as usize]
+                .waiting
+                .push_back(index);
+            self.hole_logs.logs_waiting += 1;
+        }
+        true
+    }
+
+    /// Writes the units that can be written.
+    #[inline]
+    pub(crate) fn run_logs(&mut self) {
+        if self.hole_logs.logs_waiting == 0 {
+            return;
+        }
+        for index in 0..self.hole_logs.logs.len() {
+            if self.hole_logs.logs[index].stage == Stage::ToFlush {
+                self.flush_log(index);
+            }
+            if self.hole_logs.logs[index].stage == Stage::Idle
+                && !self.hole_logs.logs[index].waiting.is_empty()
+            {
+                self.pass_exchanged(index);
+            }
+            let log = &self.hole_logs.logs[index];
+            if log.stage == Stage::Idle && (log.to_empty || !log.waiting.is_empty()) {
+                self.write_unit(index);
+            }
+            if self.hole_logs.logs[index].stage == Stage::Kept {
+                self.forget_emptying(index);
+            }
+            while self.hole_logs.logs[index].stage == Stage::Kept
+                && let Some(plan) = self.hole_logs.logs[index].waiting.pop_front()
+            {
+                self.hole_logs.logs_waiting -= 1;
+                self.give_up_unlogged(plan);
+            }
+        }
+    }
+
+    fn write_unit(&mut self, index: usize) {
+        let is_empty = self.hole_logs.logs[index].to_empty;
+        self.forget_emptying(index);
+        let log = &mut self.hole_logs.logs[index];
+        log.unit.entries.clear();
+        log.plans.clear();
+        log.unit_bytes = LOG_HEADER_BYTES;
+        while let Some(&plan) = log.waiting.front().filter(|_| !is_empty) {
+            if !log.add(plan, &self.flight.running[plan].plan) {
+                break;
+            }
+            log.waiting.pop_front();
+            self.hole_logs.logs_waiting -= 1;
+        }
+        assert!(
+            log.unit_bytes <= log.area.length_bytes,
+            "a unit of {} bytes does not fit into a log of {}",
+            log.unit_bytes,
+            log.area.length_bytes
+        );
+        log.unit.generation += 1;
+        log.missed = false;
+        log.since = self.desk.now();
+        log.cancelled = 0;
+        let name = |generation| Token::of_log(index as u32, generation, 0);
+        log.generation = self.flight.leftovers.free_generation(log.generation, name);
+        let volume = &self.volumes[log.unit.volume.0 as usize];
+        let in_service = volume.member(log.unit.slot, false);
+        let copied_to = volume.member(log.unit.slot, true);
+        log.members = [in_service, copied_to]
+            .map(|member| member.filter(|&member| !self.members.failed().has(member)));
+        let count = log.members.iter().flatten().count() as u8;
+        let given = |copy: usize| u8::from(log.members[copy].is_some()) << copy;
+        log.awaited = (0..COPIES).map(given).sum();
+        log.stage = Stage::Writing(count);
+        self.desk.stats.log_units += u64::from(count);
+        self.desk.stats.log_entries += log.unit.entries.len() as u64;
+        self.desk.stats.log_bytes += u64::from(count) * u64::from(log.unit_bytes);
+        if log.members[0].is_none() {
+            log.missed = true;
+        }
+        if count == 0 {
+            return self.unit_written(index);
+        }
+        let mut encoded = false;
+        for copy in 0..COPIES {
+            let log = &self.hole_logs.logs[index];
+            let Some(member) = log.members[copy] else {
+                continue;
+            };
+            let io = log.io(index, copy, member);
+            self.members.sent(member);
+            let output = if encoded {
+                Output::Io(io)
+            } else {
+                Output::Log(io)
+            };
+            encoded = true;
+            self.desk.ask(output);
+        }
+    }
+
+    /// A plan cannot be logged any more because its volume has failed: it ends without writing.
+    pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
+        let running = &mut self.flight.running[plan];
+        running.answer_log_steps(Progress::Missed);
+        let slot = self.hole_logs.logs[running.log as usize].unit.slot;
+        let volume = &self.volumes[running.volume as usize];
+        if let Some(member) = volume.member(slot, false) {
+            running.missed.insert(member);
+        }
+        running.log = NONE;
+        let is_over = running.outstanding == 0;
+        self.give_up_writing(plan);
+        if is_over {
+            self.advance(plan);
+        }
+    }
+
+    /// The volume has failed under a plan: the unit that it is in stands for what was not written whole.
+    pub(crate) fn keep_log(&mut self, plan: u32) {
+        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        if index != NONE {
+            self.hole_logs.logs[index as usize].stage = Stage::Kept;
+        }
+    }
+
+    /// A plan that was logged has ended. If a member missed some of it, that is so only once its failure is
+    /// on record: until then it could come back as if it were current. If its volume has failed, that will
+    /// never be, and the unit is kept.
+    pub(crate) fn leave_log(&mut self, plan: u32) {
+        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        if index == NONE {
+            return;
+        }
+        let missed = self.flight.running[plan].missed;
+        if missed.is_empty() {
+            self.left_log(index);
+        } else {
+            self.hole_logs.owing_logs.push((index, missed));
+            self.settle_logs();
+        }
+    }
+
+    /// Members' failures are on record: plans that they missed have now ended for their logs.
+    pub(crate) fn settle_logs(&mut self) {
+        let mut at = 0;
+        while at < self.hole_logs.owing_logs.len() {
+            let (index, missed) = self.hole_logs.owing_logs[at];
+            if missed.within(self.members.durable_failed()) {
+                self.hole_logs.owing_logs.swap_remove(at);
+                self.left_log(index);
+            } else if self.volumes[self.hole_logs.logs[index as usize].unit.volume.0 as usize]
+                .records_nothing
+            {
+                self.hole_logs.owing_logs.swap_remove(at);
+                self.hole_logs.logs[index as usize].stage = Stage::Kept;
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Nothing is owed any more for one of the unit's plans, or for the flush after them.
+    fn left_log(&mut self, index: u32) {
+        let log = &mut self.hole_logs.logs[index as usize];
+        match log.stage {
+            Stage::Flushing => log.stage = Stage::Idle,
+            Stage::Open(left) if left > 1 => log.stage = Stage::Open(left - 1),
+            Stage::Open(_) => {
+                let volume = &self.volumes[log.unit.volume.0 as usize];
+                let (slots, shadows) =
+                    volume.to_flush(self.members.volatile(), self.members.failed());
+                if slots.0 | shadows.0 != 0 && !planted(Bug::NextUnitEarly) {
+                    log.stage = Stage::ToFlush;
+                    return;
+                }
+                log.stage = Stage::Flushing;
+                self.log_flushed(index, MemberSet::default());
+            }
+            Stage::Kept => {}
+            Stage::Idle | Stage::Writing(_) | Stage::ToFlush => {
+                unreachable!("a plan leaves log {index}, which is {:?}", log.stage)
+            }
+        }
+    }
+
+    fn flush_log(&mut self, index: usize) {
+        if self.plans_available() == 0 {
+            return;
+        }
+        let log = &mut self.hole_logs.logs[index];
+        let at = log.unit.volume.0;
+        let volume = &self.volumes[at as usize];
+        let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
+        let plan = self.flight.running.take().expect("a plan is available");
+        log.stage = Stage::Flushing;
+        let work = Work::LogFlush { log: index as u32 };
+        self.flight.running[plan].prepare(work, at, NONE);
+        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
+        self.start(plan);
+    }
+
+    /// What a unit's plans wrote is durable, but on `missed` and on drives that had failed before and could not be
+    /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
+    pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
+        let volume = &self.volumes[self.hole_logs.logs[log as usize].unit.volume.0 as usize];
+        let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile().0);
+        if unflushed.is_empty() || planted(Bug::UnflushedForgotten) {
+            self.left_log(log);
+        } else {
+            self.hole_logs.owing_logs.push((log, unflushed));
+            self.settle_logs();
+        }
+    }
+
+    /// The unit that a token names, and the memory for its image.
+    #[must_use]
+    pub fn log_unit(&self, token: Token) -> (&LogUnit, Buffer) {
+        let log = &self.hole_logs.logs[token.index() as usize];
+        (&log.unit, log.buffer)
+    }
+
+    /// The partial parities of that unit, in the order of its entries.
+    pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
+        let log = &self.hole_logs.logs[token.index() as usize];
+        log.plans.iter().flat_map(|&plan| {
+            let plan = &self.flight.running[plan].plan;
+            let steps = plan.steps().iter();
+            steps
+                .filter(|step| matches!(step.kind, StepKind::Log { .. }))
+                .flat_map(|step| plan.segments_of(step))
+        })
+    }
+
+    pub(crate) fn log_memory(&self, token: Token) -> Segments<'static> {
+        let log = &self.hole_logs.logs[token.index() as usize];
+        Segments::alone(Segment::alone(log.buffer, log.unit_bytes))
+    }
+}

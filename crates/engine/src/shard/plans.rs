@@ -1,0 +1,10 @@
+//! Plans, from the parts that they are made of to their end, and what becomes of those that drives answer with an error,
+//! late or never.
+
+mod abandon;
+mod dispatch;
+mod exchanged;
+mod failing;
+mod hold;
+mod run;
+mod settle;

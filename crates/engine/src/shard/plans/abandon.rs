@@ -1,0 +1,290 @@
+//! What failed drives still hold: commands that nobody waits for any more, and the memory they may use.
+//!
+//! A member that hangs is failed at its deadline, but its commands may never come back. After a grace
+//! ([`ABANDON_AFTER`]) work goes on as if they had come back with an error: what was to be read comes from
+//! other members, what was to be written counts as missed and is acknowledged when the failure is on
+//! record. The command may still be carried out, any time. On the drive that does no harm: nothing
+//! reads from a failed member, and it does not return without being filled anew, which the world does
+//! not let begin while commands are with it. What has to be kept is memory:
+//!
+//! - scratch memory stays out of use until the last command of its plan is back;
+//! - a client's memory is pinned ([`crate::world::World::pin`]): whoever it belongs to keeps it. A read that
+//!   would end up there is answered [`Failure::BufferHeld`], and asked again with other memory.
+//!
+//! Plans, locks and request slots go on to their next owners at once. A generation in the commands' names
+//! tells late answers from others. How much can be left behind is limited; beyond that a plan waits.
+
+use crate::control::message::Message;
+use crate::flight::leftovers::{Leftover, Pin, Room};
+use crate::flight::running::Work;
+use crate::flight::scratch::ScratchBlock;
+use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX};
+use crate::order::ranges::{NONE, PartKind};
+use crate::output::Output;
+use crate::plan::Step;
+use crate::request::{Failure, Operation};
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{Buffer, MemberId, MemberSet};
+use planted::{Bug, planted};
+
+impl Engine {
+    /// Commands that failed members have not given back and that nobody waits for, and those members.
+    #[must_use]
+    pub fn left_behind(&self) -> (usize, MemberSet) {
+        let mut found = self.flight.leftovers.count();
+        for index in 0..self.flight.running.capacity() as u32 {
+            let running = &self.flight.running[index];
+            found.0 += usize::from(running.left);
+            found.1.0 |= running.left_with.0;
+        }
+        found
+    }
+
+    /// Stops waiting for what failed members have held for too long. Called while no output is queued,
+    /// because an output may name a command that goes here.
+    pub(crate) fn abandon_overdue(&mut self) {
+        if !core::mem::take(&mut self.flight.abandon_due) {
+            return;
+        }
+        let overdue = |member: &MemberId| {
+            self.members.failed_for(*member, self.desk.now()) >= ABANDON_AFTER
+                && self.members.in_flight(*member) > 0
+        };
+        let members: MemberSet = self.members.failed().iter().filter(overdue).collect();
+        if members.is_empty() {
+            return;
+        }
+        for index in 0..self.flight.running.capacity() as u32 {
+            if self.flight.running[index].outstanding > 0 {
+                self.abandon_commands(index, members);
+            }
+        }
+        self.abandon_units(members);
+    }
+
+    fn abandon_commands(&mut self, index: u32, members: MemberSet) {
+        for at in 0..self.flight.running[index].states.len() {
+            let running = &self.flight.running[index];
+            let state = running.states[at];
+            let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
+            if !is_theirs {
+                continue;
+            }
+            if running.left == 0 && !self.promise_room(index) {
+                // Too much is out already: this one is waited for.
+                return;
+            }
+            let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
+            let running = &mut self.flight.running[index];
+            running.left += 1;
+            running.left_with.insert(MemberId(state.member));
+            running.payload_left |= touches;
+            running.outstanding -= 1;
+            self.members.answered(MemberId(state.member));
+            self.desk.stats.abandoned += 1;
+            self.step_lost(index, at, false);
+        }
+        if self.flight.running[index].left > 0 && self.flight.running[index].outstanding == 0 {
+            self.advance(index);
+        }
+    }
+
+    /// Makes sure of what a plan needs at most when it goes: an entry for its own commands, one for those of
+    /// the single request that it was, each with all the memory.
+    fn promise_room(&mut self, index: u32) -> bool {
+        let (mut pins, mut part) = (1, self.flight.running[index].work.parts());
+        while part != NONE {
+            pins += 1;
+            part = self.order.ranges.parts[part].next;
+        }
+        let room = Room {
+            leftovers: 2,
+            pins: 2 * pins,
+        };
+        self.flight.running[index].promised = room;
+        self.flight.leftovers.promise(room)
+    }
+
+    /// Whether a step reads from or writes to memory of clients.
+    fn touches_payload(&self, index: u32, step: &Step) -> bool {
+        let running = &self.flight.running[index];
+        !planted(Bug::PinsForgotten)
+            && running.plan.segments_of(step).any(|segment| {
+                let own = running
+                    .scratch
+                    .is_some_and(|block| block.holds(segment.buffer));
+                !own && !self.is_zeros(segment.buffer)
+            })
+    }
+
+    fn is_zeros(&self, buffer: Buffer) -> bool {
+        (self.desk.zeros().0..self.desk.zeros().0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
+    }
+
+    /// A command that was given up has come back while its plan is still there.
+    pub(crate) fn came_back_early(&mut self, index: u32) {
+        let running = &mut self.flight.running[index];
+        assert!(
+            running.left > 0,
+            "a step of plan {index} was answered twice"
+        );
+        running.left -= 1;
+        self.desk.stats.returned += 1;
+        if running.left == 0 {
+            running.payload_left = false;
+            running.left_with = MemberSet::default();
+            self.flight.leftovers.take_back_promise(running.promised);
+        }
+    }
+
+    /// A plan goes, or is made anew, while commands of it are still out: they and their memory stay.
+    pub(crate) fn leave_behind(&mut self, index: u32) {
+        self.flight
+            .leftovers
+            .take_back_promise(self.flight.running[index].promised);
+        let scratch = self.flight.running[index].scratch.take();
+        if let Some(block) = scratch {
+            self.flight.scratch.pin(block);
+        }
+        let single = core::mem::replace(&mut self.flight.running[index].single, NONE);
+        let mut rest = self.flight.running[index].left;
+        if single != NONE {
+            let (commands, generation) = self.flight.singles[single].give_up();
+            let name = |generation| Token::of_single(single, generation, 0);
+            self.keep(index, name(generation), commands, None);
+            self.flight.singles[single].generation =
+                self.flight.leftovers.next_generation(generation, name);
+            self.flight.singles.give(single);
+            rest -= commands;
+        }
+        if rest > 0 {
+            let generation = self.flight.running[index].generation;
+            let name = |generation| Token::new(index, generation, 0);
+            self.keep(index, name(generation), rest, scratch);
+            self.flight.running[index].generation =
+                self.flight.leftovers.next_generation(generation, name);
+        }
+        let running = &mut self.flight.running[index];
+        running.left = 0;
+        running.left_with = MemberSet::default();
+        running.payload_left = false;
+    }
+
+    fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
+        let running = &self.flight.running[index];
+        let members = running.left_with;
+        let pins = if running.payload_left {
+            self.pin_payload(running.work)
+        } else {
+            NONE
+        };
+        let leftover = Leftover {
+            commands,
+            members,
+            scratch,
+            pins,
+        };
+        self.flight.leftovers.add(name.owner(), leftover);
+    }
+
+    /// Pins all memory of clients that a plan's work uses; returns the chain of pins.
+    fn pin_payload(&mut self, work: Work) -> u32 {
+        if let Work::Direct { request } = work {
+            let asked = self.admission.requests[request].request;
+            let has_payload = matches!(asked.operation, Operation::Read | Operation::Write);
+            return if has_payload {
+                self.pin(request, asked.buffer, NONE)
+            } else {
+                NONE
+            };
+        }
+        let (mut pins, mut at) = (NONE, work.parts());
+        while at != NONE {
+            let part = self.order.ranges.parts[at];
+            let has_payload = matches!(
+                part.kind,
+                PartKind::Write { .. } | PartKind::Reconstruct { .. }
+            );
+            if has_payload && part.request != NONE && !self.is_zeros(part.buffer) {
+                pins = self.pin(part.request, part.buffer, pins);
+            }
+            at = part.next;
+        }
+        pins
+    }
+
+    fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
+        let at = self.flight.leftovers.pins.take();
+        let at = at.expect("room for the pins was promised");
+        let home = self.admission.requests[request]
+            .origin
+            .map_or(self.desk.id(), |origin| origin.shard);
+        self.flight.leftovers.pins[at] = Pin { buffer, home, next };
+        self.desk.ask(if home == self.desk.id() {
+            Output::Pin(buffer)
+        } else {
+            Output::Send(home, Message::Pin(buffer))
+        });
+        at
+    }
+
+    /// A command has come back whose plan is gone.
+    #[cold]
+    pub(crate) fn came_back_late(&mut self, token: Token) {
+        let position = self.flight.leftovers.position(token.owner());
+        let position = position.unwrap_or_else(|| panic!("{token:?} was answered, and is not out"));
+        let at = self.flight.leftovers.owners[position].1;
+        self.desk.stats.returned += 1;
+        self.flight.leftovers.list[at].commands -= 1;
+        if self.flight.leftovers.list[at].commands > 0 {
+            return;
+        }
+        if let Some(block) = self.flight.leftovers.list[at].scratch.take() {
+            self.flight.scratch.unpin(block);
+        }
+        let mut pin = self.flight.leftovers.list[at].pins;
+        while pin != NONE {
+            let Pin { buffer, home, next } = self.flight.leftovers.pins[pin];
+            self.desk.ask(if home == self.desk.id() {
+                Output::Release(buffer)
+            } else {
+                Output::Send(home, Message::Release(buffer))
+            });
+            self.flight.leftovers.pins.give(pin);
+            pin = next;
+        }
+        self.flight.leftovers.owners.swap_remove(position);
+        self.flight.leftovers.list.give(at);
+    }
+
+    /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
+    pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
+        if !self.flight.running[index].payload_left {
+            return false;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { request } => {
+                self.release(index);
+                self.piece_done(request, Err(Failure::BufferHeld));
+            }
+            Work::Reconstruct { part } => {
+                let request = self.order.ranges.parts[part].request;
+                self.admission.requests[request]
+                    .failure
+                    .get_or_insert(Failure::BufferHeld);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            // These read into scratch memory only.
+            Work::Write { .. }
+            | Work::Background { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,184 @@
+//! When members fail: what an error of a step means, by the table in [`crate::policy`], and how work goes
+//! on without what could not be read.
+
+use crate::control::message::Message;
+use crate::event::Event;
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::limits::RETRIES_MAX;
+use crate::order::ranges::NONE;
+use crate::output::Output;
+use crate::plan::StepKind;
+use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{MemberId, MemberSet};
+use crate::world::Io;
+use planted::{Bug, planted};
+
+impl Engine {
+    /// Reacts to a member's error; returns whether the step is outstanding again.
+    pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
+        self.desk.stats.member_errors += 1;
+        let running = &mut self.flight.running[index];
+        let step = running.plan.steps()[at];
+        let state = &mut running.states[at];
+        let member = MemberId(state.member);
+        let volume = self.volumes.get(running.volume as usize);
+        // The volume can do without a drive that is only being copied to; it must not take the slot without this block.
+        let redundant =
+            volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
+        let kind = self.volumes.view.kind_of(member);
+        let asked = match state.progress {
+            // What was written over recorded blocks has been, and is being flushed.
+            Progress::Flushing => Asked::Durability,
+            _ => Asked::of(step.kind),
+        };
+        match reaction(asked, error.errno, kind, redundant) {
+            _ if planted(Bug::MissedWriteIgnored) && error.class == ErrorClass::Path => {
+                state.progress = Progress::Done;
+            }
+            _ if planted(Bug::NotSupportedIsDone) && error.class == ErrorClass::NotSupported => {
+                state.progress = Progress::Done;
+            }
+            Reaction::Retry
+                if state.retries < RETRIES_MAX && !self.members.failed().has(member) =>
+            {
+                state.retries += 1;
+                self.members.sent(member);
+                self.desk.ask(Output::Io(Io {
+                    token: Token::new(index, running.generation, at),
+                    member,
+                    kind: step.kind,
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: step.length_bytes,
+                }));
+                return true;
+            }
+            Reaction::LoseBlock => self.step_lost(index, at, true),
+            Reaction::Retry | Reaction::FailMember => {
+                self.fail_member(member, error.class, error.errno);
+                self.step_lost(index, at, false);
+            }
+        }
+        false
+    }
+
+    pub(crate) fn step_lost(&mut self, index: u32, at: usize, media: bool) {
+        let running = &mut self.flight.running[index];
+        let state = &mut running.states[at];
+        if running.plan.steps()[at].kind == StepKind::Read {
+            state.progress = Progress::Failed { media };
+            running.read_failed = true;
+        } else {
+            state.progress = Progress::Missed;
+            running.missed.insert(MemberId(state.member));
+        }
+    }
+
+    /// Stops using a member at once and tells the controller.
+    pub(crate) fn fail_member(&mut self, member: MemberId, class: ErrorClass, errno: i32) {
+        if self.members.failed().has(member) {
+            return;
+        }
+        self.note_failed([member].into_iter().collect());
+        self.refresh_volumes();
+        self.desk.tell_controller(Message::MemberFailed {
+            member,
+            class,
+            errno,
+        });
+    }
+
+    /// Hears of members that other shards have seen fail.
+    #[inline]
+    pub(crate) fn hear_of_failures(&mut self) {
+        let failed = self.order.claims.failed();
+        if !failed.within(self.members.failed()) && !planted(Bug::FailureKeptToOneself) {
+            self.heard_of(failed);
+        }
+    }
+
+    #[cold]
+    fn heard_of(&mut self, failed: MemberSet) {
+        self.note_failed(failed);
+        self.refresh_volumes();
+    }
+
+    /// Members that must not be used any more from now on, by any shard.
+    pub(crate) fn note_failed(&mut self, members: MemberSet) {
+        if !members.within(self.members.failed()) {
+            self.order.claims.fail(members);
+        }
+        self.members.fail(members, self.desk.now());
+        self.watch_members();
+    }
+
+    pub(crate) fn refresh_volumes(&mut self) {
+        for volume in self.volumes.iter_mut() {
+            volume.refresh(self.members.failed(), self.members.durable_failed());
+        }
+    }
+
+    /// A stage ended with reads that brought nothing.
+    pub(crate) fn reads_failed(&mut self, index: u32) {
+        if self.read_elsewhere(index) {
+            return;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { .. } => {
+                self.flight.recovering.push_back(index);
+                self.continue_recovering();
+            }
+            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
+                self.go_around(index);
+            }
+            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
+                unreachable!("a flush or a bitmap's write reads nothing")
+            }
+        }
+    }
+
+    /// Fails members whose I/O has been outstanding for too long, and asks for early answers to all that
+    /// failed members have. What does not come back after that is given up ([`crate::shard::plans::abandon`]).
+    pub(crate) fn check_deadlines(&mut self) {
+        self.plan_overdue_singles();
+        let mut late = self.overdue_units();
+        for index in 0..self.flight.running.capacity() as u32 {
+            let running = &self.flight.running[index];
+            let is_late =
+                self.desk.now().since(running.started) >= self.desk.options().member_deadline;
+            if running.outstanding == 0 || (!is_late && self.members.failed().is_empty()) {
+                continue;
+            }
+            for at in 0..running.states.len() {
+                let state = self.flight.running[index].states[at];
+                let member = MemberId(state.member);
+                let waits = state.is_with_drive();
+                if waits && !state.cancelled && (is_late || self.members.failed().has(member)) {
+                    late.insert(member);
+                    self.flight.running[index].states[at].cancelled = true;
+                    let token = self.name_of(index, at);
+                    self.desk.ask(Output::Cancel(token));
+                }
+            }
+        }
+        if planted(Bug::HungMemberKept) {
+            return;
+        }
+        for member in MemberSet(late.0 & !self.members.failed().0).iter() {
+            self.desk.emit(Event::MemberOverdue(member));
+            self.fail_member(member, ErrorClass::Path, 110);
+        }
+        self.flight.abandon_due = !self.members.failed().is_empty();
+    }
+
+    /// The name that a command of a plan went out with.
+    fn name_of(&self, index: u32, at: usize) -> Token {
+        let running = &self.flight.running[index];
+        let single = Some(running.single).filter(|&single| single != NONE);
+        single
+            .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
+            .unwrap_or(Token::new(index, running.generation, at))
+    }
+}

@@ -1,0 +1,122 @@
+//! Sequential writes become full stripes: the last, incomplete row of a sequential stream is held back while
+//! earlier rows are being written.
+//!
+//! A partial row costs reads of old data and parity; the same row complete costs none. When a client writes in order
+//! with many requests in flight, the rest of the row arrives as soon as an earlier row is acknowledged. So the row
+//! waits while write plans that ran when it came still run, and a moment longer, for the client to answer: drives set
+//! the pace, and no clock has to guess it. It does not begin to wait when it is all that there is: then waiting could
+//! only cost time.
+//!
+//! Several clients may write in order at once, each somewhere else: a volume follows [`STREAMS_MAX`] of them. A client with
+//! too few requests in flight never completes a row; each wait for it in vain doubles the number of writes after which
+//! its stream is waited for again.
+
+use crate::layout::Level;
+use crate::order::ranges::{NONE, PartKind};
+use crate::order::{HELD_MAX, HeldBand};
+use crate::shard::Engine;
+use crate::units::Nanos;
+
+/// Longest time that a row is held back, should a drive hang: far more than a write takes to drives that work.
+const HOLD_FOR: Nanos = Nanos(20_000_000);
+
+/// What a client, also one behind a socket, takes to send the next write after an answer.
+const ANSWER_TAKES: Nanos = Nanos(50_000);
+
+/// Plans are not quite answered in their order: as many times those that ran may end before waiting was in vain.
+const ENDS_PER_PLAN: u32 = 2;
+
+impl Engine {
+    /// Follows the streams of a volume.
+    #[inline]
+    pub(crate) fn note_write(&mut self, at: usize, offset_bytes: u64, length_bytes: u32) {
+        let several = self.desk.shards() > 1;
+        let volume = &mut self.volumes[at];
+        let row_bytes = several.then(|| volume.shape.row_bytes());
+        volume.streams.note(offset_bytes, length_bytes, row_bytes);
+    }
+
+    /// Whether chosen parts had better wait for the rest of their row; if so they are back in the queue.
+    pub(crate) fn worth_holding(&mut self, entry: u32, parts: u32) -> bool {
+        let key = self.order.ranges.key(entry);
+        let volume = &self.volumes[key.volume as usize];
+        if volume.shape.level != Level::Raid5 {
+            return false;
+        }
+        let (row, low, high) = volume.band_range(key.band);
+        let row_bytes = volume.shape.row_bytes();
+        let Some(stream) = volume.streams.in_row(row * row_bytes, row_bytes) else {
+            return false;
+        };
+        let mut missing = u64::from(high - low) * u64::from(volume.shape.data_members());
+        let mut part = parts;
+        while part != NONE {
+            let piece = &self.order.ranges.parts[part];
+            if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
+                return false;
+            }
+            let rest = missing.checked_sub(u64::from(piece.high - piece.low));
+            missing = rest.expect("merged writes do not overlap");
+            part = piece.next;
+        }
+        if missing == 0 {
+            return false;
+        }
+        let ends = volume.plans_writing * ENDS_PER_PLAN;
+        let is_last_moment = ends == 0;
+        let longest = if is_last_moment {
+            ANSWER_TAKES
+        } else {
+            HOLD_FOR
+        };
+        let held = HeldBand {
+            key,
+            stream,
+            until_ended: volume.plans_ended.wrapping_add(ends),
+            until: self.desk.now().after(longest),
+            is_last_moment,
+        };
+        // If it is held already, more of the row came, and there is more to wait for.
+        if let Some(at) = self
+            .order
+            .held_bands
+            .iter()
+            .position(|held| held.key == key)
+        {
+            self.order.held_bands[at] = held;
+        } else if !is_last_moment && self.order.held_bands.len() < HELD_MAX {
+            self.order.held_bands.push(held);
+        } else {
+            return false;
+        }
+        self.order.ranges.requeue_quietly(key, parts);
+        true
+    }
+
+    /// Lets go of bands that have waited long enough, or that nothing keeps waiting any more.
+    #[inline]
+    pub(crate) fn release_held_bands(&mut self) {
+        let mut at = 0;
+        while at < self.order.held_bands.len() {
+            let held = &mut self.order.held_bands[at];
+            let volume = &mut self.volumes[held.key.volume as usize];
+            let row = volume.band_range(held.key.band).0;
+            let row_bytes = volume.shape.row_bytes();
+            let all_ended = volume.plans_ended.wrapping_sub(held.until_ended) as i32 >= 0;
+            if (all_ended || volume.plans_writing == 0) && !held.is_last_moment {
+                held.is_last_moment = true;
+                held.until = held.until.min(self.desk.now().after(ANSWER_TAKES));
+            }
+            let stream = &mut volume.streams.streams[held.stream];
+            let came = !stream.is_in_row(row * row_bytes, row_bytes);
+            if came || self.desk.now() >= held.until {
+                stream.learn(came);
+                let key = held.key;
+                self.order.held_bands.swap_remove(at);
+                self.order.ranges.wake(key);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Running plans: steps go out stage by stage, their answers come back here, and what an error means
+//! is decided here by the table in [`crate::policy`].
+//!
+//! Until its first write step has gone out a plan may be given up and made again with what has been
+//! learned. After that it may only finish from memory: a member that misses a write is failed, the
+//! other writes of the plan run on, and the plan is acknowledged once the failure is on record.
+
+use crate::control::message::{FlushOutcome, Message};
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::order::ranges::NONE;
+use crate::output::Output;
+use crate::plan::{Step, StepKind};
+use crate::policy::MemberError;
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{MemberId, MemberSet, Slot, VolumeId};
+use crate::world::Io;
+
+impl Engine {
+    /// Starts a plan, or queues it until there is scratch memory.
+    #[inline]
+    pub(crate) fn start(&mut self, index: u32) {
+        let running = &mut self.flight.running[index];
+        running.states.make_idle(running.plan.steps().len());
+        self.desk.stats.plan_steps += running.plan.steps().len() as u64;
+        self.desk.stats.plan_segments += running.plan.segments_count() as u64;
+        if let Work::Write { .. } = running.work {
+            // Planned around members whose failure is not on record: they miss this write.
+            running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
+        }
+        if running.plan.scratch_bytes() > 0 {
+            // In order, so that a large plan gets its turn; unless only what may never come back is lent.
+            let waits = !self.flight.waiting_scratch.is_empty() && !self.flight.scratch.is_stuck();
+            if waits || !self.bind_scratch(index) {
+                self.flight.waiting_scratch.push_back(index);
+                return;
+            }
+        }
+        self.advance(index);
+    }
+
+    /// Makes room for another plan of the same work, under the same lock.
+    pub(crate) fn renew(&mut self, index: u32) {
+        if self.flight.running[index].left > 0 {
+            self.leave_behind(index);
+        }
+        self.leave_log(index);
+        let running = &mut self.flight.running[index];
+        assert!(
+            running.outstanding == 0,
+            "plan {index} is made anew while steps are out"
+        );
+        if let Some(block) = running.scratch.take() {
+            self.flight.scratch.give(block);
+        }
+        running.clear();
+        running.states.clear();
+    }
+
+    fn bind_scratch(&mut self, index: u32) -> bool {
+        let running = &mut self.flight.running[index];
+        let wanted = running.plan.scratch_bytes();
+        let Some(block) = self.flight.scratch.take(wanted) else {
+            return false;
+        };
+        running.plan.bind_scratch(block.buffer);
+        running.scratch = Some(block);
+        true
+    }
+
+    /// Starts plans that waited for scratch memory, in order. Only where what is lent may never come back,
+    /// smaller plans pass one that does not fit any more.
+    #[inline]
+    pub(crate) fn retry_scratch(&mut self) {
+        if !self.flight.waiting_scratch.is_empty() {
+            self.retry_scratch_some();
+        }
+    }
+
+    #[inline(never)]
+    fn retry_scratch_some(&mut self) {
+        let mut passed = 0;
+        while passed < self.flight.waiting_scratch.len()
+            && let Some(&index) = self.flight.waiting_scratch.front()
+        {
+            if self.bind_scratch(index) || {
+                self.flight.scratch.coalesce();
+                self.bind_scratch(index)
+            } {
+                self.flight.waiting_scratch.pop_front();
+                self.advance(index);
+            } else if self.flight.scratch.is_stuck() {
+                self.flight.waiting_scratch.rotate_left(1);
+                passed += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Issues stages until something is outstanding, then returns; finishes the plan at its end.
+    #[inline]
+    pub(crate) fn advance(&mut self, index: u32) {
+        loop {
+            let running = &mut self.flight.running[index];
+            if running.read_failed {
+                return self.reads_failed(index);
+            }
+            if running.next as usize == running.plan.steps().len() {
+                return self.finished(index);
+            }
+            running.started = self.desk.now();
+            if self.waits_for_record(index) {
+                return;
+            }
+            self.issue_stage(index);
+            if self.flight.running[index].outstanding > 0 {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn issue_stage(&mut self, index: u32) {
+        let first = self.flight.running[index].next as usize;
+        let stage = self.flight.running[index].plan.steps()[first].stage;
+        let generation = self.flight.running[index].generation;
+        let (mut at, mut may_write) = (first, true);
+        while let Some(step) = self.flight.running[index].plan.steps().get(at) {
+            if step.stage != stage {
+                assert!(
+                    step.stage > stage,
+                    "plan {index} goes back to stage {}",
+                    step.stage
+                );
+                break;
+            }
+            if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
+                self.desk.stats.xors += 1;
+                self.desk.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
+                if step.kind != StepKind::Compare {
+                    self.desk.stats.xor_written_bytes += step.length_bytes;
+                }
+                let running = &mut self.flight.running[index];
+                running.states[at].progress = Progress::Outstanding;
+                running.outstanding += 1;
+                self.desk
+                    .ask(Output::Compute(Token::new(index, generation, at)));
+            } else if matches!(step.kind, StepKind::Log { .. }) {
+                may_write &= self.log_step(index, at);
+            } else {
+                self.issue_io(index, at);
+            }
+            at += 1;
+        }
+        self.flight.running[index].next = at as u16;
+        if !may_write {
+            self.give_up_writing(index);
+        }
+    }
+
+    #[inline]
+    fn issue_io(&mut self, index: u32, at: usize) {
+        let running = &mut self.flight.running[index];
+        let step = running.plan.steps()[at];
+        let member = match running.work {
+            // The controller flushes drives, not slots.
+            Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
+            _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
+        };
+        let member = match member {
+            Some(member) if !self.members.watched().has(member) => member,
+            _ => match self.second_look(index, at, member) {
+                Some(member) => member,
+                None => return,
+            },
+        };
+        let running = &mut self.flight.running[index];
+        let is_read = step.kind == StepKind::Read;
+        let state = &mut running.states[at];
+        state.member = member.0;
+        state.progress = Progress::Outstanding;
+        running.outstanding += 1;
+        running.wrote |= !is_read && step.kind != StepKind::Flush;
+        let token = Token::new(index, running.generation, at);
+        self.count_io(step.kind, step.length_bytes);
+        self.members.sent(member);
+        self.desk.ask(Output::Io(Io {
+            token,
+            member,
+            kind: step.kind,
+            offset_bytes: step.offset_bytes,
+            length_bytes: step.length_bytes,
+        }));
+    }
+
+    #[inline]
+    fn count_io(&mut self, kind: StepKind, length_bytes: u64) {
+        match kind {
+            StepKind::Read => {
+                self.desk.stats.member_reads += 1;
+                self.desk.stats.member_read_bytes += length_bytes;
+            }
+            StepKind::Flush => self.desk.stats.member_flushes += 1,
+            _ => {
+                self.desk.stats.member_writes += 1;
+                self.desk.stats.member_write_bytes += length_bytes;
+            }
+        }
+    }
+
+    /// A computation has been carried out.
+    #[inline]
+    pub fn computed(&mut self, token: Token, differs: bool) {
+        let running = &mut self.flight.running[token.index()];
+        let state = &mut running.states[token.step()];
+        assert!(
+            state.progress == Progress::Outstanding,
+            "{token:?} was not to be computed"
+        );
+        state.progress = Progress::Done;
+        if differs {
+            running.differing_steps |= 1 << token.step().min(63);
+        }
+        self.answered(token.index());
+    }
+
+    /// A member I/O has been answered.
+    #[inline]
+    pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, at) = (token.index(), token.step());
+        let running = &mut self.flight.running[index];
+        if running.generation != token.generation() {
+            return self.came_back_late(token);
+        }
+        let state = &mut running.states[at];
+        if !matches!(state.progress, Progress::Outstanding | Progress::Flushing) {
+            return self.came_back_early(index);
+        }
+        let member = MemberId(state.member);
+        self.members.answered(member);
+        match result {
+            Ok(()) if !self.members.watched().has(member) => state.progress = Progress::Done,
+            Ok(()) => {
+                if self.watched_done(index, at) {
+                    return;
+                }
+            }
+            Err(error) => {
+                if self.step_error(index, at, error) {
+                    return;
+                }
+            }
+        }
+        self.answered(index);
+    }
+
+    #[inline]
+    pub(crate) fn answered(&mut self, index: u32) {
+        let running = &mut self.flight.running[index];
+        running.outstanding -= 1;
+        if running.outstanding == 0 {
+            self.advance(index);
+        }
+    }
+
+    /// Returns a plan's lock, scratch memory and slot.
+    #[inline]
+    pub(crate) fn release(&mut self, index: u32) {
+        if self.flight.running[index].left > 0 {
+            self.leave_behind(index);
+        }
+        self.leave_log(index);
+        let running = &mut self.flight.running[index];
+        assert!(
+            running.outstanding == 0,
+            "plan {index} ends while steps are out"
+        );
+        if let Work::Write { .. } = running.work {
+            let volume = &mut self.volumes[running.volume as usize];
+            volume.plans_writing -= 1;
+            volume.plans_ended = volume.plans_ended.wrapping_add(1);
+        }
+        if let Some(block) = running.scratch.take() {
+            self.flight.scratch.give(block);
+        }
+        let lock = core::mem::replace(&mut running.lock, NONE);
+        if lock != NONE {
+            self.order.ranges.unlock(lock);
+        }
+        self.flight.running.give(index);
+    }
+
+    /// Flushes drives for the controller.
+    pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
+        if self.plans_available() == 0 {
+            let outcome = FlushOutcome::Busy;
+            return self
+                .desk
+                .tell_controller(Message::Flushed { ticket, outcome });
+        }
+        let index = self.flight.running.take().expect("a plan is available");
+        self.flight.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
+        for member in members.iter() {
+            let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
+            self.flight.running[index].plan.push(step);
+        }
+        self.start(index);
+    }
+
+    /// The volume of a plan, as the outside names it.
+    pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
+        VolumeId(self.flight.running[index].volume)
+    }
+}

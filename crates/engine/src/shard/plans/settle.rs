@@ -1,0 +1,179 @@
+//! The end of a plan: who is told what, and when.
+//!
+//! A plan whose members all did their part is settled at once. One that a member missed is held until the
+//! member's failure is on record on all survivors and known to every shard: before that, a crash could
+//! bring the stale member back as if it were current.
+
+use crate::control::message::{FlushOutcome, Message};
+use crate::event::Event;
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::layout::Level;
+use crate::plan::StepKind;
+use crate::request::Failure;
+use crate::shard::Engine;
+use crate::units::MemberId;
+use planted::{Bug, planted};
+
+impl Engine {
+    /// All steps of a plan are done.
+    #[inline]
+    pub(crate) fn finished(&mut self, index: u32) {
+        if self.flight.running[index].piecewise.is_some() && self.next_piece(index) {
+            return;
+        }
+        let running = &self.flight.running[index];
+        let recorded = running.missed.within(self.members.durable_failed())
+            || planted(Bug::AcknowledgedBeforeRecord);
+        if !recorded && self.is_to_be_held(index) {
+            self.flight.held.push(index);
+            return;
+        }
+        self.settle(index);
+    }
+
+    /// Acknowledges plans whose missed members have become durable failures.
+    pub(crate) fn settle_held(&mut self) {
+        self.settle_logs();
+        self.settle_unlogged();
+        let mut at = 0;
+        while at < self.flight.held.len() {
+            let index = self.flight.held[at];
+            if self.flight.running[index]
+                .missed
+                .within(self.members.durable_failed())
+                || self.hopeless(index)
+            {
+                self.flight.held.swap_remove(at);
+                self.settle(index);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Whether a plan that members missed has to wait until their failure is on record. It need not where the volume
+    /// cannot do without them, as without redundancy (but for a drive that is being copied to: an update that names it
+    /// may be on some members already). Nor need a flush of a volume that is only read: nothing has been written that a
+    /// member could lack, and if the metadata cannot express the failure, nothing would end that wait.
+    fn is_to_be_held(&self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let Some(volume) = self.volumes.get(running.volume as usize) else {
+            return false;
+        };
+        let mut missed = running.missed.iter();
+        let can_do_without =
+            volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
+        can_do_without && !volume.view.read_only && !self.hopeless(index)
+    }
+
+    /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
+    /// member would not be recorded, or nothing can be recorded of it.
+    fn hopeless(&self, index: u32) -> bool {
+        self.volumes
+            .get(self.flight.running[index].volume as usize)
+            .is_some_and(|volume| volume.records_nothing)
+    }
+
+    /// Hands a finished plan's outcome to whom it was for, and frees it.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        let running = &self.flight.running[index];
+        let lost = !running.missed.is_empty() && !self.still_protected(index);
+        let work = running.work;
+        if lost {
+            self.keep_log(index);
+        }
+        match work {
+            Work::Direct { request } => {
+                self.release(index);
+                let result = if lost {
+                    Err(self.loss(request))
+                } else {
+                    Ok(())
+                };
+                self.piece_done(request, result);
+            }
+            Work::Write { parts } => {
+                self.release(index);
+                self.parts_done(parts, lost);
+            }
+            Work::Reconstruct { part } => {
+                self.tell_repairs(index);
+                let unequal = self.leaves_unequal(index);
+                self.release(index);
+                self.parts_done(part, unequal);
+            }
+            Work::Background { .. } => self.background_done(index),
+            Work::LogFlush { log } => {
+                let missed = self.flight.running[index].missed;
+                self.release(index);
+                self.log_flushed(log, missed);
+            }
+            Work::Bitmap { volume } => {
+                self.release(index);
+                self.bitmap_done(volume);
+            }
+            Work::ControlFlush { ticket } => {
+                let missed = self.flight.running[index].missed;
+                self.release(index);
+                let outcome = if missed.is_empty() {
+                    FlushOutcome::Complete
+                } else {
+                    FlushOutcome::Missed
+                };
+                self.desk
+                    .tell_controller(Message::Flushed { ticket, outcome });
+            }
+        }
+    }
+
+    /// Whether what a plan wrote can still be read although some members missed it.
+    fn still_protected(&self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let Some(volume) = self.volumes.get(running.volume as usize) else {
+            return true;
+        };
+        let is_recorded = running.missed.within(self.members.durable_failed());
+        if volume.view.failed || (volume.records_nothing && !is_recorded) {
+            return false;
+        }
+        match volume.shape.level {
+            Level::Raid0 => {
+                // A drive that is only being copied to may miss anything: it is in no slot.
+                let mut members = volume.view.slots.iter().flatten();
+                return !members.any(|&member| running.missed.has(member));
+            }
+            Level::Raid5 => return true,
+            Level::Raid1 | Level::Raid10 => {}
+        }
+        // Mirrors: every place written must have reached at least one slot of its set. A flush that a
+        // member missed is no loss: the others have done theirs, or have no cache that needs one.
+        let steps = running.plan.steps().iter().zip(running.states.iter());
+        let written = steps
+            .clone()
+            .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
+        written.clone().all(|(step, _)| {
+            steps.clone().any(|(other, state)| {
+                // By drive: the one that is copied to may have taken the slot meanwhile.
+                let serves = volume.view.slots[usize::from(other.slot.0)];
+                other.offset_bytes == step.offset_bytes
+                    && serves == Some(MemberId(state.member))
+                    && state.progress == Progress::Done
+                    && volume.shape.data_index(0, other.slot)
+                        == volume.shape.data_index(0, step.slot)
+            })
+        })
+    }
+
+    /// Tells that a request is answered by this error, and returns it.
+    pub(crate) fn loss(&mut self, request: u32) -> Failure {
+        let request = &self.admission.requests[request].request;
+        let (volume, offset_bytes) = (request.volume, request.offset_bytes);
+        self.desk.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
+        Failure::Unrecoverable { offset_bytes }
+    }
+}

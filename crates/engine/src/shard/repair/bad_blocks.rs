@@ -1,0 +1,264 @@
+//! Ranges of members that the bad-block log names: what lies there is not the volume's data.
+//!
+//! A read that touches one is answered here, as the drive would answer for a block that it cannot read, and
+//! takes the same way from there: reconstructed, returned, written back. The drive is not asked.
+//!
+//! A write over one makes it good again, in this order: written, flushed, the record without it durable on
+//! all members, the view without it adopted by all shards; and only then does the step count as done. So
+//! nothing is acknowledged whose only copy would be called unreadable, in this process or after a crash, and
+//! the record never trusts what a power cut can take back. Other writes wait for none of that.
+//!
+//! What a rebuild cannot have is recorded on the new drive before the rebuild goes on, and parity that a write
+//! cannot compute before the write ([`crate::shard::repair::parity_given_up`]).
+//!
+//! All of this is behind [`crate::members::Members::watched`]: members without recorded ranges pay nothing.
+
+use crate::control::bad_blocks::{BadBlockChange, Recorded};
+use crate::control::message::Message;
+use crate::control::record::JobKind;
+use crate::event::Event;
+use crate::flight::piecewise::Piecewise;
+use crate::flight::running::Work;
+use crate::flight::states::{Progress, StepState};
+use crate::layout::Location;
+use crate::order::ranges::BandKey;
+use crate::output::Output;
+use crate::plan::{Step, StepKind};
+use crate::policy::{ErrorClass, MemberError};
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{MemberId, MemberSet, Slot, SlotSet, VolumeId};
+use crate::world::Io;
+use planted::{Bug, planted};
+
+/// ENOSPC: the log has no room to say which part of a range is good again.
+const LOG_FULL: MemberError = MemberError {
+    class: ErrorClass::Media,
+    errno: 28,
+};
+
+impl Engine {
+    /// Works out which members need a second look: failed ones, those with recorded ranges, and those that are
+    /// being filled.
+    #[cold]
+    pub(crate) fn watch_members(&mut self) {
+        let recorded = self.volumes.view.bad_blocks.members();
+        let watched = MemberSet(recorded.0 | self.being_filled().0);
+        self.members.watch(watched);
+    }
+
+    /// The drive of a step of a member that is watched, if it is to be asked. If not, the step has been told
+    /// what became of it.
+    #[cold]
+    pub(crate) fn second_look(
+        &mut self,
+        index: u32,
+        at: usize,
+        member: Option<MemberId>,
+    ) -> Option<MemberId> {
+        let step = self.flight.running[index].plan.steps()[at];
+        let live = member.filter(|&member| !self.members.failed().has(member));
+        let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
+        let live = live.filter(|_| !is_exchanged);
+        let running = &mut self.flight.running[index];
+        let state = &mut running.states[at];
+        let is_read = step.kind == StepKind::Read;
+        let is_recorded = live.is_some_and(|member| {
+            let bad_blocks = &self.volumes.view.bad_blocks;
+            is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
+        });
+        if is_read && (live.is_none() || is_recorded) {
+            state.progress = Progress::Failed { media: is_recorded };
+            running.read_failed = true;
+            return None;
+        }
+        if live.is_none() {
+            // The slot's drive failed after the plan was made, or has been removed since.
+            state.progress = Progress::Missed;
+            let shape = self
+                .volumes
+                .get(usize::from(running.volume))
+                .map(|by| &by.shape);
+            assert!(
+                member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
+                "no drive is in slot {}, and nobody else has what is written there",
+                step.slot.0
+            );
+            if let Some(member) = member.filter(|_| !is_exchanged) {
+                running.missed.insert(member);
+            }
+        }
+        live
+    }
+
+    /// A watched member has carried a step out; returns whether that is not all.
+    #[cold]
+    pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
+        let running = &mut self.flight.running[index];
+        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
+        let member = MemberId(state.member);
+        if self.members.failed().has(member) && !planted(Bug::LateAnswerCounts) {
+            // What a failed member says, good or bad, does not count any more.
+            self.step_lost(index, at, false);
+            return false;
+        }
+        let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
+        let bad_blocks = &self.volumes.view.bad_blocks;
+        if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
+            state.progress = Progress::Done;
+            return false;
+        }
+        if state.progress == Progress::Outstanding && self.members.volatile().has(member) {
+            state.progress = Progress::Flushing;
+            self.members.sent(member);
+            self.desk.stats.member_flushes += 1;
+            self.desk.ask(Output::Io(Io {
+                token: Token::new(index, running.generation, at),
+                member,
+                kind: StepKind::Flush,
+                offset_bytes: 0,
+                length_bytes: 0,
+            }));
+        } else {
+            self.record_change(index, at, BadBlockChange::Rewritten);
+        }
+        true
+    }
+
+    /// Has the controller record what became of a step's range; the step waits for that.
+    pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
+        let running = &mut self.flight.running[index];
+        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
+        state.progress = Progress::Recording;
+        let message = Message::BadBlocks {
+            shard: self.desk.id(),
+            token: Token::new(index, running.generation, at),
+            member: MemberId(state.member),
+            offset_bytes: step.offset_bytes,
+            length_bytes: step.length_bytes as u32,
+            change,
+        };
+        self.desk.tell_controller(message);
+    }
+
+    /// The controller has recorded a change, or could not.
+    #[cold]
+    pub(crate) fn bad_blocks_settled(
+        &mut self,
+        token: Token,
+        change: BadBlockChange,
+        outcome: Recorded,
+    ) {
+        let (index, at) = (token.index(), token.step());
+        let running = &mut self.flight.running[index];
+        assert!(
+            running.generation == token.generation()
+                && running.states[at].progress == Progress::Recording,
+            "{token:?} does not wait for the record"
+        );
+        let state = &mut running.states[at];
+        let member = MemberId(state.member);
+        let recorded = outcome == Recorded::Yes;
+        match change {
+            _ if self.members.failed().has(member) => self.step_lost(index, at, false),
+            BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
+            // All of it is there, and on record it is not.
+            BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
+                self.step_lost(index, at, false);
+            }
+            BadBlockChange::Rewritten => {
+                let asked_again = self.step_error(index, at, LOG_FULL);
+                assert!(!asked_again, "a full log is no error to try again after");
+            }
+            BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
+                state.progress = Progress::Done;
+                self.parity_recorded(index, recorded);
+            }
+            BadBlockChange::Lost => {
+                state.progress = Progress::Done;
+                let piece = running.piecewise;
+                match piece.filter(|_| !recorded) {
+                    Some(piece) => {
+                        self.job_failed_at(index, &piece);
+                        self.flight.running[index].piecewise = None;
+                    }
+                    None => self.count_lost(index),
+                }
+            }
+        }
+        self.answered(index);
+    }
+
+    /// A piece of a band that a new drive cannot be given: records it as lost there. Returns false if that is
+    /// not what has happened.
+    #[cold]
+    pub(crate) fn record_loss(&mut self, index: u32, key: BandKey, piece: &Piecewise) -> bool {
+        let volume = &self.volumes[key.volume as usize];
+        let (slot, shadow) = match self.job_of(index).map(|job| job.kind) {
+            Some(JobKind::Rebuild(slot)) => (slot, false),
+            Some(JobKind::Replace(slot, _)) => (slot, true),
+            _ => return false,
+        };
+        let target = volume.member(slot, shadow);
+        let Some(target) = target.filter(|&target| !self.members.failed().has(target)) else {
+            return false;
+        };
+        if piece.avoid == SlotSet(0) || volume.is_lost() {
+            // Not a block but a drive is what is missing.
+            return false;
+        }
+        let (low, high) = (piece.low, piece.high());
+        let row = volume.band_range(key.band).0;
+        let offset_bytes = volume.shape.member_offset_bytes(row, low);
+        let kind = StepKind::Write { fua: false };
+        let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
+        step.shadow = shadow;
+        self.tell_lost(key, piece.avoid.with(slot), piece);
+        let running = &mut self.flight.running[index];
+        running.plan.push(step);
+        running.states.push(StepState {
+            member: target.0,
+            ..StepState::IDLE
+        });
+        assert!(
+            running.outstanding == 0,
+            "the piece could not be planned, and is under way"
+        );
+        running.outstanding = 1;
+        running.write_nothing_more();
+        self.record_change(index, 0, BadBlockChange::Lost);
+        true
+    }
+
+    /// Names the data in `slots` that is lost with a piece.
+    fn tell_lost(&mut self, key: BandKey, slots: SlotSet, piece: &Piecewise) {
+        let volume = &self.volumes[key.volume as usize];
+        let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let mut told = None;
+        for data_index in slots
+            .iter()
+            .filter_map(|slot: Slot| shape.data_index(row, slot))
+        {
+            if told.replace(data_index) == Some(data_index) {
+                continue;
+            }
+            let place = Location {
+                row,
+                data_index,
+                in_chunk_bytes: piece.low,
+            };
+            self.desk.emit(Event::Unrecoverable {
+                volume: VolumeId(key.volume),
+                offset_bytes: shape.volume_offset_bytes(place),
+            });
+        }
+    }
+
+    fn count_lost(&mut self, index: u32) {
+        let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
+        assert!(is_background, "only jobs give content up");
+        if let Some(job) = self.job_of_mut(index) {
+            job.failures += 1;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Mirrors whose copies may differ, and what reading does about it.
+//!
+//! What was being written when a crash came may be new on one drive and old on another until the resync has
+//! passed; before the first sync all of a mirror is so. Either content is right, but not now one and then the
+//! other, and the drive that was read may fail. So a client's read makes the copies equal where it reads before it
+//! is answered. It takes the way of reads that have to be reconstructed: to the owner of the row, under the lock
+//! of its range, by a plan that reads one copy and writes it to all others
+//! ([`mirror_equal`](crate::plan::mirror::mirror_equal)). After that any drive may fail, or turn out to be
+//! unreadable there.
+//!
+//! - *A drive that misses the write* has failed, and the answer waits until that is on record, as a write's
+//!   does: a crash could bring the drive back with the other content. The same goes for one that had failed
+//!   before and is not on record yet. In a volume that has failed nothing is recorded any more; there such a
+//!   read is an error.
+//! - *No mark is needed*: that the band is not in sync is on record, by the position of the sync or by the dirty
+//!   mark, which stays until then. Resyncs write there without asking for the same reason.
+//! - *The other copies are written with FUA*: the next start may take one of them for the source, and a power cut
+//!   must not leave it without what has been read. The source itself is not flushed: what only its cache held is
+//!   as durable as a write that was acknowledged.
+//! - *Volumes that are only read* write nothing: of those one slot is read ([`RowView::source`]), and when
+//!   its drive fails what has been read may change.
+//!
+//! What is equal stays so: writes go to all copies, and who misses one is read no more. A table of fixed size
+//! remembers, so that what is read often is written once and served by all drives again. What it
+//! forgets for want of room costs another write and nothing else. It goes when the sync is done.
+
+use crate::layout::Location;
+use crate::shard::Engine;
+
+impl Engine {
+    /// A read under a lock is over. If it has made copies equal, that is remembered. Returns whether it must not
+    /// be answered: a drive that has missed it may come back as if it were current.
+    #[inline]
+    pub(crate) fn leaves_unequal(&mut self, index: u32) -> bool {
+        let volume = &self.volumes[usize::from(self.flight.running[index].volume)];
+        volume.equal.are_kept() && self.note_equal(index)
+    }
+
+    #[cold]
+    fn note_equal(&mut self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let (part, missed) = (
+            self.order.ranges.parts[running.work.parts()],
+            running.missed,
+        );
+        let key = self.order.ranges.key_of_lock(running.lock);
+        let view = self.view_of(key);
+        let volume = &mut self.volumes[usize::from(key.volume)];
+        let place = Location {
+            row: volume.band_range(key.band).0,
+            data_index: part.data_index,
+            in_chunk_bytes: part.low,
+        };
+        let length_bytes = part.high - part.low;
+        if !volume.may_differ(place, length_bytes, &view) {
+            return false;
+        }
+        if !missed.within(self.members.durable_failed()) {
+            return true;
+        }
+        if self.admission.requests[part.request].failure.is_none() {
+            let from = volume.on_members(place);
+            let to = from + u64::from(length_bytes);
+            volume.equal.add(part.data_index, from, to);
+            self.desk.stats.reads_made_equal += 1;
+        }
+        false
+    }
+}

@@ -1,0 +1,190 @@
+//! RAID 5: a write goes through although parity cannot be computed any more.
+//!
+//! New parity is old parity and what is overwritten, or all other data. Where the same block of a row cannot be
+//! read on two drives, or on one while another is missing, both ways can be barred: what is written is one of
+//! the two blocks, or neither, and the other one keeps its unknown content. Old parity then stands for nothing
+//! that could still be had. Answering EIO would leave a file system no way to get rid of a bad block, and
+//! zeros in place of the unknown block would come back as data. So parity is given up there, in this order:
+//! its range is recorded as bad, durably and in every shard's view; only then are the data written, alone.
+//! In any other order a crash leaves parity from which the unknown block would be computed wrong.
+//!
+//! What is written is there, with as much protection as its row had before: none, until the other block is
+//! written too, which computes parity anew and takes it off the record. The other block stays an error.
+//!
+//! This is decided block by block, not by the grain, so that nothing is given up that another block's parity
+//! could still be asked for. A write whose drive is out of service lives in parity alone: that stays an error,
+//! and so does one for which the bad-block log has no room. So does one where none of the row's drives can be
+//! read: drives have bad blocks one by one, what all of them say comes from the host, and nothing of that goes
+//! on record.
+
+use crate::control::bad_blocks::{BadBlockChange, BadRange};
+use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::running::Work;
+use crate::flight::states::{Progress, StepState};
+use crate::layout::Level;
+use crate::order::ranges::{BandKey, NONE, PartKind};
+use crate::plan::{Step, StepKind};
+use crate::shard::Engine;
+use crate::units::{Slot, SlotSet};
+
+/// What happens to a piece that cannot be planned.
+pub(crate) enum Instead {
+    /// It can now, in another way.
+    PlanAgain,
+    /// Parity is being recorded as lost; the piece goes on when it is.
+    Recording,
+    /// Nothing: it cannot be done.
+    Nothing,
+}
+
+impl Engine {
+    /// A piece cannot be planned: if that is because its parity cannot be computed, goes on without parity.
+    #[cold]
+    pub(crate) fn give_parity_up(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        piece: &Piecewise,
+    ) -> Instead {
+        let Some(parity) = self.parity_in_doubt(index, key, piece) else {
+            return Instead::Nothing;
+        };
+        let volume = &self.volumes[key.volume as usize];
+        let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let is_hosts = self.view_of(key).readable.0 & !piece.avoid.0 == 0;
+        let own = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
+        if own.refine(shape.block_bytes) {
+            return Instead::PlanAgain;
+        }
+        if is_hosts {
+            return Instead::Nothing;
+        }
+        let (offset_bytes, length_bytes) = (
+            shape.member_offset_bytes(row, piece.low),
+            u64::from(piece.high() - piece.low),
+        );
+        own.parity = PieceParity::GivenUp;
+        let step = Step::member(
+            StepKind::Write { fua: false },
+            0,
+            parity,
+            offset_bytes,
+            length_bytes,
+        );
+        // A drive that is to take the slot has a copy of the same parity.
+        let shadowed = self.view_of(key).shadowed.has(parity);
+        for shadow in [false, true].into_iter().take(1 + usize::from(shadowed)) {
+            let volume = &self.volumes[key.volume as usize];
+            let member = volume.member(parity, shadow);
+            let Some(member) = member.filter(|&member| !self.members.failed().has(member)) else {
+                continue;
+            };
+            let is_recorded = self.volumes.view.bad_blocks.cover(BadRange {
+                member,
+                offset_bytes,
+                length_bytes,
+            });
+            if is_recorded {
+                continue;
+            }
+            let running = &mut self.flight.running[index];
+            let mut own = step;
+            own.shadow = shadow;
+            running.plan.push(own);
+            running.states.push(StepState {
+                member: member.0,
+                ..StepState::IDLE
+            });
+            running.outstanding += 1;
+        }
+        let steps = self.flight.running[index].states.len();
+        if steps == 0 {
+            return Instead::PlanAgain;
+        }
+        let running = &mut self.flight.running[index];
+        running.write_nothing_more();
+        running.piecewise.as_mut().expect(IN_PIECES).parity = PieceParity::BeingGivenUp;
+        for at in 0..steps {
+            self.record_change(index, at, BadBlockChange::Lost);
+        }
+        Instead::Recording
+    }
+
+    /// The parity slot of a write's piece, if blocks that cannot be read are why it cannot be computed, and all
+    /// that is written has a drive of its own.
+    fn parity_in_doubt(&self, index: u32, key: BandKey, piece: &Piecewise) -> Option<Slot> {
+        let Work::Write { parts } = self.flight.running[index].work else {
+            return None;
+        };
+        let volume = &self.volumes[key.volume as usize];
+        let is_tried = piece.parity != PieceParity::Kept;
+        if volume.shape.level != Level::Raid5
+            || piece.avoid == SlotSet(0)
+            || is_tried
+            || volume.is_lost()
+        {
+            return None;
+        }
+        let row = volume.band_range(key.band).0;
+        let view = self.view_of(key);
+        let in_service = SlotSet(view.readable.0 & view.writable.0);
+        let mut at = parts;
+        while at != NONE {
+            let part = &self.order.ranges.parts[at];
+            let (low, high) = piece.overlap(part);
+            let data_index = match part.kind {
+                PartKind::Zero { .. } => piece.chunk,
+                _ => part.data_index,
+            };
+            let mut slots = volume.shape.data_slots(row, data_index).iter();
+            if low < high && !slots.all(|slot| in_service.has(slot)) {
+                return None;
+            }
+            at = part.next;
+        }
+        let parity = volume.shape.parity_slot(row);
+        let parity = parity.expect("each row of a RAID 5 has parity");
+        view.writable.has(parity).then_some(parity)
+    }
+
+    /// The controller has recorded the loss of a piece's parity, or could not.
+    pub(crate) fn parity_recorded(&mut self, index: u32, recorded: bool) {
+        let piece = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
+        if !recorded {
+            piece.parity = PieceParity::NotRecorded;
+        }
+    }
+
+    /// How a piece stands whose steps are done; one whose parity has been recorded goes on without.
+    pub(crate) fn parity_of_piece(&mut self, index: u32) -> PieceParity {
+        let running = &mut self.flight.running[index];
+        let missed = running
+            .states
+            .iter()
+            .any(|state| state.progress == Progress::Missed);
+        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+        let was = piece.parity;
+        if was == PieceParity::BeingGivenUp {
+            // If a drive failed meanwhile, it is looked at anew what can be done.
+            piece.parity = if missed {
+                PieceParity::Kept
+            } else {
+                PieceParity::GivenUp
+            };
+        }
+        was
+    }
+
+    /// Whether a drive missed what was written to it alone.
+    pub(crate) fn misses_data(&self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let mut steps = running.plan.steps().iter().zip(running.states.iter());
+        steps.any(|(step, state)| !step.shadow && state.progress == Progress::Missed)
+    }
+}

@@ -1,0 +1,297 @@
+//! Work that met a block which cannot be read goes on in pieces, under the lock that it holds.
+//!
+//! One bad block spoils a plan as wide as its band, and two of them on different members would spoil it for
+//! good, although everything beside them can be had. So the plan is given up before it has written anything,
+//! and its range is done piece by piece: half as long after a failure, twice as long after a success.
+//! Only a piece of one grain goes around the unreadable slot; a bad block costs no more than its grain.
+//! Writes that still cannot be done go on block by block, and without parity in the end
+//! ([`crate::shard::repair::parity_given_up`]).
+//!
+//! Each piece is a plan of its own that leaves redundancy valid, so one may read after another has
+//! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
+
+use crate::event::Event;
+use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::layout::Location;
+use crate::order::ranges::{BandKey, NONE, Part, PartKind};
+use crate::plan::{NotEnoughMembers, StepKind};
+use crate::request::Failure;
+use crate::shard::Engine;
+use crate::shard::repair::parity_given_up::Instead;
+use crate::units::{MemberId, SlotSet, VolumeId};
+
+impl Engine {
+    /// Reads of a plan under a lock brought nothing: goes on without what could not be read.
+    pub(crate) fn go_around(&mut self, index: u32) {
+        self.desk.stats.replans += 1;
+        let running = &self.flight.running[index];
+        assert!(
+            !running.wrote,
+            "a plan that has written only finishes from memory"
+        );
+        let mut unreadable = SlotSet(0);
+        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
+            if let Progress::Failed { media: true } = state.progress {
+                unreadable = unreadable.with(step.slot);
+            }
+        }
+        let mut piecewise = match running.piecewise {
+            // A member has failed: all of it again, without that member.
+            None if unreadable == SlotSet(0) => return self.plan_again(index),
+            None => Piecewise::new(self.range_of(running.work.parts())),
+            Some(piecewise) => piecewise,
+        };
+        if self.split_chain(index) {
+            return;
+        }
+        if unreadable != SlotSet(0) {
+            piecewise.narrow(unreadable);
+        }
+        self.flight.running[index].piecewise = Some(piecewise);
+        if !self.plan_piece(index) {
+            self.finished(index);
+        }
+    }
+
+    /// Some merged writes cannot be logged together: what they share may be lost or unreadable. Puts them
+    /// back to be planned one by one, in order; false if that is not the trouble.
+    pub(crate) fn split_chain(&mut self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let Work::Write { parts } = running.work else {
+            return false;
+        };
+        let logged = !self.volumes[running.volume as usize].logs.is_empty();
+        if !logged || self.order.ranges.parts[parts].next == NONE {
+            return false;
+        }
+        let mut at = parts;
+        while at != NONE {
+            self.order.ranges.parts[at].alone = true;
+            at = self.order.ranges.parts[at].next;
+        }
+        self.plan_again(index);
+        true
+    }
+
+    /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by
+    /// chunk, as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if that is
+    /// not the trouble.
+    pub(crate) fn zero_in_turn(&mut self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let volume = &self.volumes[running.volume as usize];
+        let Work::Write { parts } = running.work else {
+            return false;
+        };
+        let PartKind::Zero { discard, .. } = self.order.ranges.parts[parts].kind else {
+            return false;
+        };
+        if volume.logs.is_empty() || volume.is_lost() {
+            return false;
+        }
+        if discard {
+            self.release(index);
+            self.parts_done(parts, false);
+            return true;
+        }
+        let chunks = volume.shape.data_members();
+        self.flight.running[index].piecewise = Some(Piecewise {
+            chunks,
+            ..Piecewise::new(self.range_of(parts))
+        });
+        if !self.plan_piece(index) {
+            self.finished(index);
+        }
+        true
+    }
+
+    /// Gives a plan up and puts its parts back at the head of their queue.
+    fn plan_again(&mut self, index: u32) {
+        let (parts, lock) = (
+            self.flight.running[index].work.parts(),
+            self.flight.running[index].lock,
+        );
+        // What stays behind goes by the chain of parts, which is about to become longer.
+        self.renew(index);
+        // Requeue before unlocking, so that nobody who came later gets the range first.
+        let key = self.order.ranges.key_of_lock(lock);
+        self.order.ranges.requeue(key, parts);
+        self.release(index);
+    }
+
+    /// The offsets in the chunk that a chain of parts covers.
+    fn range_of(&self, parts: u32) -> (u32, u32) {
+        let (mut low, mut high, mut at) = (u32::MAX, 0, parts);
+        while at != NONE {
+            let part = &self.order.ranges.parts[at];
+            (low, high) = (low.min(part.low), high.max(part.high));
+            at = part.next;
+        }
+        (low, high)
+    }
+
+    /// The piece under way is done: starts the next one, or returns false when there is none.
+    pub(crate) fn next_piece(&mut self, index: u32) -> bool {
+        self.tell_repairs(index);
+        let is_lost = match self.parity_of_piece(index) {
+            PieceParity::Kept => false,
+            PieceParity::BeingGivenUp => return self.plan_piece(index),
+            PieceParity::GivenUp => self.misses_data(index),
+            PieceParity::NotRecorded => true,
+        };
+        if is_lost {
+            return self.pass_piece(index) && self.plan_piece(index);
+        }
+        let scrubs = self.scrubs(index);
+        let piecewise = self.flight.running[index]
+            .piecewise
+            .as_mut()
+            .expect(IN_PIECES);
+        if scrubs && let Some(slot) = piecewise.unhealed() {
+            piecewise.healed = piecewise.healed.with(slot);
+        }
+        let more = scrubs && piecewise.unhealed().is_some();
+        if !more && !piecewise.step() {
+            self.end_pieces(index);
+            return false;
+        }
+        self.plan_piece(index)
+    }
+
+    fn end_pieces(&mut self, index: u32) {
+        self.renew(index);
+        self.flight.running[index].piecewise = None;
+    }
+
+    /// Starts the piece under way, or the first one behind it that can be done; false if there is none.
+    fn plan_piece(&mut self, index: u32) -> bool {
+        loop {
+            self.renew(index);
+            let running = &self.flight.running[index];
+            let piecewise = running.piecewise.expect(IN_PIECES);
+            let key = self.order.ranges.key_of_lock(running.lock);
+            if self.plan_range(index, key, &piecewise).is_ok() {
+                self.start(index);
+                return true;
+            }
+            if self.record_loss(index, key, &piecewise) {
+                return true;
+            }
+            match self.give_parity_up(index, key, &piecewise) {
+                Instead::PlanAgain => {}
+                Instead::Recording => return true,
+                Instead::Nothing if self.pass_piece(index) => {}
+                Instead::Nothing => return false,
+            }
+        }
+    }
+
+    /// Gives the piece under way up and goes on behind it; false if there is nothing more to do.
+    fn pass_piece(&mut self, index: u32) -> bool {
+        let running = &self.flight.running[index];
+        let piecewise = running.piecewise.expect(IN_PIECES);
+        let key = self.order.ranges.key_of_lock(running.lock);
+        let goes_on = self.piece_failed(index, key, &piecewise);
+        let piecewise = self.flight.running[index].piecewise.as_mut();
+        if goes_on && piecewise.is_some_and(Piecewise::step) {
+            return true;
+        }
+        self.end_pieces(index);
+        false
+    }
+
+    fn plan_range(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        piecewise: &Piecewise,
+    ) -> Result<(), NotEnoughMembers> {
+        match self.flight.running[index].work {
+            Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
+            Work::Reconstruct { part } => {
+                let whole = self.order.ranges.parts[part];
+                let piece = Part {
+                    low: piecewise.low,
+                    high: piecewise.high(),
+                    buffer: whole.buffer.at(piecewise.low - whole.low),
+                    ..whole
+                };
+                self.plan_reconstruct(index, key, &piece, piecewise.avoid)
+            }
+            Work::Background { .. } => {
+                let range = (piecewise.low, piecewise.high());
+                self.plan_job(index, key, range, Some(piecewise))
+            }
+            work @ (Work::Direct { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. }) => unreachable!("{work:?} is not done in pieces"),
+        }
+    }
+
+    /// A piece cannot be done with what is readable; returns whether the others are worth doing.
+    fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
+        let mut at = match self.flight.running[index].work {
+            Work::Background { .. } => return self.job_failed_at(index, piecewise),
+            work => work.parts(),
+        };
+        let is_write = matches!(self.flight.running[index].work, Work::Write { .. });
+        while at != NONE {
+            let mut part = self.order.ranges.parts[at];
+            if let PartKind::Zero { .. } = part.kind {
+                part.data_index = piecewise.chunk;
+            }
+            let (low, high) = piecewise.overlap(&part);
+            if low < high {
+                self.bytes_lost(key, &part, low);
+            }
+            at = part.next;
+        }
+        is_write
+    }
+
+    fn bytes_lost(&mut self, key: BandKey, part: &Part, in_chunk_bytes: u32) {
+        let volume = &self.volumes[key.volume as usize];
+        let place = Location {
+            row: volume.band_range(key.band).0,
+            data_index: part.data_index,
+            in_chunk_bytes,
+        };
+        let offset_bytes = volume.shape.volume_offset_bytes(place);
+        self.admission.requests[part.request]
+            .failure
+            .get_or_insert(Failure::Unrecoverable { offset_bytes });
+        let volume = VolumeId(key.volume);
+        self.desk.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
+    }
+
+    /// Tells of blocks that have been read by reconstruction and written back.
+    pub(crate) fn tell_repairs(&mut self, index: u32) {
+        let running = &self.flight.running[index];
+        let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
+        let is_read = matches!(running.work, Work::Reconstruct { .. });
+        if !is_read && !running.piecewise.is_some_and(heals) {
+            return;
+        }
+        let unreadable = running
+            .piecewise
+            .map_or(SlotSet(0), |piecewise| piecewise.avoid);
+        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
+            let is_written =
+                matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
+            // Copies that may have differed are written as well, and had nothing to repair.
+            if is_written && unreadable.has(step.slot) {
+                self.desk.stats.read_repairs += 1;
+                self.desk.emit(Event::ReadRepaired {
+                    member: MemberId(state.member),
+                    offset_bytes: step.offset_bytes,
+                    length_bytes: step.length_bytes as u32,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Reads that brought nothing: from failed steps of a direct plan to pieces that are read again alone,
+//! reconstructed, or sent to the shard that can.
+
+use crate::event::Event;
+use crate::flight::running::Work;
+use crate::flight::states::Progress;
+use crate::layout::Location;
+use crate::limits::RECONSTRUCTIONS_LEAVE;
+use crate::order::ranges::PartKind;
+use crate::plan::{Plan, Step};
+use crate::request::{Failure, Operation};
+use crate::shard::Engine;
+use crate::shard::requests::cut::Cut;
+use crate::units::{Buffer, MemberId};
+use crate::volumes::volume::Volume;
+
+impl Engine {
+    /// A piece that no slot can deliver, or that `repairs` what the drive that was `tried` has: reconstruct it
+    /// here, or ask the owner of its row to.
+    pub(crate) fn recover_cut(
+        &mut self,
+        index: u32,
+        cut: Cut,
+        tried: Option<MemberId>,
+        repairs: bool,
+    ) -> bool {
+        let request = self.admission.requests[index].request;
+        let at = request.volume.0 as usize;
+        let owner = self.volumes[at]
+            .shape
+            .owner(cut.place.row, self.desk.shards());
+        if owner != self.desk.id() {
+            self.forward(index, owner, Operation::Read, cut, (tried, repairs));
+            return true;
+        }
+        let kind = PartKind::Reconstruct { repairs };
+        let window = self.volumes[at].window_bytes;
+        // All of its pieces or none: what has been queued cannot be taken back.
+        let pieces = (cut.length / window) as usize + 2;
+        if self.order.ranges.parts.available() <= RECONSTRUCTIONS_LEAVE + pieces {
+            return false;
+        }
+        let mut done = 0;
+        while done < cut.length {
+            let low = cut.place.in_chunk_bytes + done;
+            let length = (window - (low & (window - 1))).min(cut.length - done);
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            let piece = Cut {
+                place,
+                length,
+                offset: cut.offset,
+                buffer: cut.buffer.at(done),
+            };
+            let queued = self.enqueue(index, kind, piece, tried);
+            assert!(queued, "parts for one chunk were checked for");
+            done += length;
+        }
+        true
+    }
+
+    /// Hands failed steps of direct reads on to reconstruction, as far as parts are free.
+    #[inline]
+    pub(crate) fn continue_recovering(&mut self) {
+        while let Some(&plan_index) = self.flight.recovering.front() {
+            if !self.recover_plan(plan_index) {
+                return;
+            }
+            self.flight.recovering.pop_front();
+            let request = self.direct_request(plan_index);
+            self.release(plan_index);
+            self.piece_done(request, Ok(()));
+        }
+    }
+
+    /// The request of a plan that needs no lock: only of those is something handed on.
+    fn direct_request(&self, plan_index: u32) -> u32 {
+        match self.flight.running[plan_index].work {
+            Work::Direct { request } => request,
+            work => unreachable!("{work:?} goes around what it cannot read"),
+        }
+    }
+
+    /// Hands on what is left of one plan; returns whether that was all.
+    fn recover_plan(&mut self, plan_index: u32) -> bool {
+        let request = self.direct_request(plan_index);
+        loop {
+            let running = &self.flight.running[plan_index];
+            let (at, done) = running.recover;
+            let Some(step) = running.plan.steps().get(at as usize).copied() else {
+                return true;
+            };
+            let Progress::Failed { media } = running.states[at as usize].progress else {
+                self.flight.running[plan_index].recover = (at + 1, 0);
+                continue;
+            };
+            if done == step.length_bytes {
+                self.flight.running[plan_index].recover = (at + 1, 0);
+                continue;
+            }
+            let (cut, buffer) = self.failed_cut(plan_index, &step, done);
+            let volume = &self.volumes[running.volume as usize];
+            let tried = MemberId(running.states[at as usize].member);
+            // Without redundancy nobody else has it, unless another drive has taken the slot meanwhile.
+            let in_slot = volume.member(step.slot, false);
+            let is_taken = in_slot.is_some_and(|member| member != tried);
+            if !volume.shape.redundant() && !is_taken {
+                let offset_bytes = cut.offset;
+                let event = Event::Unrecoverable {
+                    volume: self.volume_of(plan_index),
+                    offset_bytes,
+                };
+                self.desk.emit(event);
+                self.admission.requests[request]
+                    .failure
+                    .get_or_insert(Failure::Unrecoverable { offset_bytes });
+            } else {
+                if !self.recover_cut(request, Cut { buffer, ..cut }, Some(tried), media) {
+                    return false;
+                }
+            }
+            self.flight.running[plan_index].recover.1 = done + u64::from(cut.length);
+        }
+    }
+
+    /// The first piece, inside one chunk and one segment, of a failed step from `done` bytes on.
+    fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
+        let running = &self.flight.running[plan_index];
+        let (volume, plan): (&Volume, &Plan) =
+            (&self.volumes[running.volume as usize], &running.plan);
+        let shape = &volume.shape;
+        let mut skip = done;
+        let mut segments = plan.segments_of(step);
+        let segment = segments.find(|segment| {
+            let here = skip < u64::from(segment.length_bytes);
+            if !here {
+                skip -= u64::from(segment.length_bytes);
+            }
+            here
+        });
+        let segment = segment.expect("a step has memory for all its bytes");
+        let extent = step.offset_bytes + done - shape.start_bytes;
+        let row = extent / u64::from(shape.chunk_bytes);
+        let in_chunk_bytes = (extent % u64::from(shape.chunk_bytes)) as u32;
+        let data_index = shape.data_index(row, step.slot);
+        let data_index = data_index.expect("a direct read asks for data");
+        let place = Location {
+            row,
+            data_index,
+            in_chunk_bytes,
+        };
+        let length = (u64::from(shape.chunk_bytes - in_chunk_bytes))
+            .min(u64::from(segment.length_bytes) - skip)
+            .min(step.length_bytes - done) as u32;
+        let buffer = segment.buffer.at(skip as u32);
+        let cut = Cut {
+            place,
+            length,
+            offset: shape.volume_offset_bytes(place),
+            buffer,
+        };
+        (cut, buffer)
+    }
+}

@@ -1,0 +1,319 @@
+//! From a request to work: admission, cutting up, and deciding who does what.
+//!
+//! Healthy reads and RAID 0 writes go straight to a plan on the shard where they arrive. Everything
+//! that needs a lock becomes parts on the shard that owns the row; pieces of other shards' rows are
+//! sent there. A request is cut up only as far as the pools allow; the rest follows when they refill.
+
+use crate::admission::{Origin, RequestState};
+use crate::control::message::{Forward, Message};
+use crate::output::Output;
+use crate::request::{Completion, Failure, Operation, Request};
+use crate::shard::Engine;
+use crate::shard::requests::issue::Issued;
+use crate::units::ShardId;
+use planted::{Bug, planted};
+
+impl Engine {
+    /// Accepts a request of a port.
+    #[inline]
+    pub(crate) fn admit(&mut self, request: Request) {
+        if let Err(failure) = self.check_request(&request) {
+            return self.turn_away(&request, None, failure);
+        }
+        if self.begin_single(&request, None) {
+            return self.count_request(&request);
+        }
+        self.admit_planned(request, None);
+    }
+
+    /// Accepts a request of another shard. A function of its own, so that the way of a port's stays short.
+    #[inline(never)]
+    fn admit_forwarded(&mut self, request: Request, origin: Origin) {
+        if let Err(failure) = self.check_request(&request) {
+            return self.turn_away(&request, Some(origin), failure);
+        }
+        let tag = u64::from(origin.ticket);
+        if !self.begin_single(&Request { tag, ..request }, Some(origin.shard)) {
+            self.admit_planned(request, Some(origin));
+        }
+    }
+
+    #[cold]
+    fn turn_away(&mut self, request: &Request, origin: Option<Origin>, failure: Failure) {
+        self.desk.stats.request_errors += 1;
+        self.answer(request.tag, origin, Err(failure));
+    }
+
+    /// Gives a request that needs plans a slot, and begins it.
+    #[inline(never)]
+    fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
+        if origin.is_none() && !self.admission.has_room_for_port() {
+            self.admission.backlog.push_back(request);
+            return;
+        }
+        let index = self.admission.take(origin.is_some());
+        // A piece from another shard was counted there, as part of its request.
+        if origin.is_none() {
+            self.count_request(&request);
+        }
+        self.admission.requests[index] = RequestState::new(request, origin);
+        if self.admission.stalled.is_empty() {
+            self.begin(index);
+        } else {
+            self.admission.stalled.push_back(index);
+        }
+    }
+
+    fn count_request(&mut self, request: &Request) {
+        let bytes = u64::from(request.length_bytes);
+        match request.operation {
+            Operation::Read => {
+                self.desk.stats.reads += 1;
+                self.desk.stats.read_bytes += bytes;
+            }
+            Operation::Write => {
+                self.desk.stats.writes += 1;
+                self.desk.stats.write_bytes += bytes;
+            }
+            Operation::Flush => self.desk.stats.flushes += 1,
+            Operation::Trim | Operation::WriteZeroes { .. } => self.desk.stats.trims += 1,
+        }
+    }
+
+    fn check_request(&self, request: &Request) -> Result<(), Failure> {
+        let volume = self
+            .volumes
+            .get(request.volume.0 as usize)
+            .ok_or(Failure::Misuse)?;
+        if volume.view.stopping {
+            return Err(Failure::Stopping);
+        }
+        if request.operation == Operation::Flush {
+            return Ok(());
+        }
+        let (offset, length) = (request.offset_bytes, u64::from(request.length_bytes));
+        let block = u64::from(volume.shape.block_bytes) - 1;
+        let end = offset.checked_add(length).ok_or(Failure::Misuse)?;
+        if length == 0 || (offset | length) & block != 0 || end > volume.shape.size_bytes {
+            return Err(Failure::Misuse);
+        }
+        if request.operation != Operation::Read && volume.refuses_writes {
+            return Err(Failure::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// Starts a request, or parks it where it will be woken.
+    #[inline]
+    fn begin(&mut self, index: u32) {
+        let state = &self.admission.requests[index];
+        let modifies = !matches!(state.request.operation, Operation::Read | Operation::Flush);
+        if modifies && !state.writing {
+            let at = state.request.volume.0 as usize;
+            let volume = &self.volumes[at];
+            if volume.view.stopping {
+                return self.refuse(index, Failure::Stopping);
+            }
+            if !volume.writes_freely && self.must_wait(index) {
+                return;
+            }
+            self.note_writing(at);
+            self.admission.requests[index].writing = true;
+        }
+        self.issue_or_park(index);
+    }
+
+    /// Turns a request into work; what cannot be now waits at the end of the right line.
+    #[inline]
+    fn issue_or_park(&mut self, index: u32) {
+        match self.issue(index) {
+            Issued::All => {}
+            Issued::NoRoom => self.admission.stalled.push_back(index),
+            Issued::NoForward => self.admission.waiting_forward.push_back(index),
+        }
+    }
+
+    /// Counts a request that modifies a volume, while it runs.
+    #[inline]
+    pub(crate) fn note_writing(&mut self, at: usize) {
+        let volume = &mut self.volumes[at];
+        volume.writes_running += 1;
+        volume.last_write = self.desk.now();
+        if volume.idle_reported {
+            self.report_busy(at);
+        }
+    }
+
+    /// A slot for a request that has run without one and has one command's worth of work under way.
+    pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
+        let index = self.admission.take_counted();
+        let origin = from.map(|shard| Origin {
+            shard,
+            ticket: request.tag as u32,
+            repairs: false,
+            tried: None,
+        });
+        self.admission.requests[index] = RequestState {
+            cursor: u64::from(request.length_bytes),
+            outstanding: 1,
+            writing: request.operation != Operation::Read,
+            issued: true,
+            ..RequestState::new(request, origin)
+        };
+        index
+    }
+
+    /// Goes on with requests that had too many pieces with other shards.
+    #[inline]
+    pub(crate) fn resume_forwarding(&mut self) {
+        if !self.admission.waiting_forward.is_empty() {
+            self.resume_forwarding_some();
+        }
+    }
+
+    #[inline(never)]
+    fn resume_forwarding_some(&mut self) {
+        while self.admission.may_forward()
+            && let Some(index) = self.admission.waiting_forward.pop_front()
+        {
+            self.issue_or_park(index);
+        }
+    }
+
+    /// Goes on with requests that a pool was too small for.
+    #[inline]
+    pub(crate) fn resume_stalled(&mut self) {
+        let nobody_waits = self.admission.stalled.is_empty()
+            && self.admission.forward_backlog.is_empty()
+            && self.admission.backlog.is_empty();
+        if !nobody_waits {
+            self.resume_stalled_some();
+        }
+    }
+
+    #[inline(never)]
+    fn resume_stalled_some(&mut self) {
+        while let Some(&index) = self.admission.stalled.front() {
+            if self.admission.requests[index].cursor == 0
+                && self.admission.requests[index].outstanding == 0
+            {
+                self.admission.stalled.pop_front();
+                if self.begin_waiting_single(index) {
+                    continue;
+                }
+                let before = self.admission.stalled.len();
+                self.begin(index);
+                if self.admission.stalled.len() > before {
+                    // Still no room: keep its place at the head.
+                    self.admission.stalled.rotate_right(1);
+                    return;
+                }
+            } else {
+                match self.issue(index) {
+                    Issued::All => {}
+                    Issued::NoRoom => return,
+                    Issued::NoForward => self.admission.waiting_forward.push_back(index),
+                }
+                self.admission.stalled.pop_front();
+            }
+        }
+        while self.admission.has_room_for_forward() && self.admission.stalled.is_empty() {
+            let Some(forward) = self.admission.forward_backlog.pop_front() else {
+                break;
+            };
+            self.forwarded(forward);
+        }
+        while self.admission.has_room_for_port() && self.admission.stalled.is_empty() {
+            let Some(request) = self.admission.backlog.pop_front() else {
+                return;
+            };
+            self.admit(request);
+        }
+    }
+
+    /// Starts a request of a port that has waited for room without a plan, if it needs none, and takes back the slot
+    /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
+    #[inline]
+    fn begin_waiting_single(&mut self, index: u32) -> bool {
+        let state = &self.admission.requests[index];
+        let (request, volume) = (state.request, state.request.volume.0 as usize);
+        // Writes are refused where they are not allowed any more, as when the array stops.
+        if state.origin.is_some() || !self.start_as_single(&request, None) {
+            return false;
+        }
+        // The write is counted as begun already if it was only its plan that there was no room for.
+        if core::mem::take(&mut self.admission.requests[index].writing)
+            && !planted(Bug::WaitingWriteCountedTwice)
+        {
+            self.volumes[volume].writes_running -= 1;
+        }
+        self.admission.give(index, false);
+        true
+    }
+
+    /// Wakes what waited for writes to be allowed.
+    pub(crate) fn unblock(&mut self, volume: usize) {
+        self.volumes[volume].intent_sent = false;
+        for at in 0..self.volumes[volume].blocked.len() {
+            let index = self.volumes[volume].blocked[at];
+            self.admission.stalled.push_back(index);
+        }
+        self.volumes[volume].blocked.clear();
+    }
+
+    /// A plan, part or forward of a request has ended.
+    #[inline]
+    pub(crate) fn piece_done(&mut self, index: u32, result: Result<(), Failure>) {
+        let state = &mut self.admission.requests[index];
+        state.outstanding -= 1;
+        if let Err(failure) = result {
+            state.failure.get_or_insert(failure);
+        }
+        if state.outstanding > 0 || !state.issued {
+            return;
+        }
+        let (tag, origin, failure) = (state.request.tag, state.origin, state.failure);
+        if state.writing {
+            self.volumes[state.request.volume.0 as usize].writes_running -= 1;
+        }
+        self.admission.give(index, origin.is_some());
+        if failure.is_some() {
+            self.desk.stats.request_errors += 1;
+        }
+        self.answer(tag, origin, failure.map_or(Ok(()), Err));
+    }
+
+    #[inline]
+    pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
+        self.desk.ask(match origin {
+            None => Output::Complete(Completion { tag, result }),
+            Some(Origin { shard, ticket, .. }) => {
+                Output::Send(shard, Message::ForwardDone { ticket, result })
+            }
+        });
+    }
+
+    /// A piece of another shard's request arrives.
+    pub(crate) fn forwarded(&mut self, forward: Forward) {
+        if !self.admission.has_room_for_forward() {
+            self.admission.forward_backlog.push_back(forward);
+            return;
+        }
+        let request = Request {
+            tag: 0,
+            volume: forward.volume,
+            operation: forward.operation,
+            fua: forward.fua,
+            offset_bytes: forward.offset_bytes,
+            length_bytes: forward.length_bytes,
+            buffer: forward.buffer,
+        };
+        let origin = Origin {
+            shard: forward.from,
+            ticket: forward.ticket,
+            repairs: forward.repairs,
+            tried: forward.tried,
+        };
+        self.admit_forwarded(request, origin);
+    }
+}

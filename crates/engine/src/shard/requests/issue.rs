@@ -1,0 +1,467 @@
+//! A request is cut at the borders of chunks and bands, and every piece becomes a step of a direct plan,
+//! a part under a lock, or a message to the shard that owns its row.
+
+use crate::control::message::{Forward, Message};
+use crate::flight::running::Work;
+use crate::layout::{Level, Location};
+use crate::limits::{
+    BAND_BYTES_MAX, PARTS_RESERVED, PLANS_RESERVED, READ_PLAN_BYTES_MAX, RECONSTRUCTIONS_LEAVE,
+};
+use crate::order::ranges::{BandKey, NONE, Part, PartKind};
+use crate::plan::{RowView, Step, StepKind};
+use crate::request::{Failure, Operation};
+use crate::shard::Engine;
+use crate::shard::requests::cut::Cut;
+use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet};
+use crate::volumes::volume::Volume;
+use planted::{Bug, planted};
+
+/// How far a request has been turned into work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Issued {
+    All,
+    /// As far as there are plans and parts.
+    NoRoom,
+    /// As far as pieces may be with other shards. Such a request must not be in the way of those that wait for
+    /// room: among them are pieces of other shards, which may wait for us in the same way.
+    NoForward,
+}
+
+impl Issued {
+    fn from_all(all: bool) -> Issued {
+        if all { Issued::All } else { Issued::NoRoom }
+    }
+}
+
+impl Engine {
+    /// Turns as much of a request into work as the pools allow; returns how much that was.
+    #[inline]
+    pub(crate) fn issue(&mut self, index: u32) -> Issued {
+        // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
+        self.admission.requests[index].outstanding += 1;
+        let request = self.admission.requests[index].request;
+        let volume = &self.volumes[request.volume.0 as usize];
+        let issued = match request.operation {
+            Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
+            // While a drive is copied, what is being copied is locked.
+            Operation::Write if volume.shape.level == Level::Raid0 && volume.job.is_none() => {
+                let kind = StepKind::Write { fua: request.fua };
+                Issued::from_all(self.issue_direct(index, kind))
+            }
+            Operation::Write => self.issue_parts(index),
+            Operation::Trim | Operation::WriteZeroes { .. } => self.issue_parts(index),
+            Operation::Flush => Issued::from_all(self.issue_flush(index)),
+        };
+        let state = &mut self.admission.requests[index];
+        if issued == Issued::All {
+            state.issued = true;
+            self.piece_done(index, Ok(()));
+        } else {
+            state.outstanding -= 1;
+        }
+        issued
+    }
+
+    /// Reads, and writes without redundancy: plans that need no lock.
+    #[inline]
+    fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
+        let at = self.admission.requests[index].request.volume.0 as usize;
+        loop {
+            if self.plans_available() <= PLANS_RESERVED {
+                return false;
+            }
+            let plan_index = self.flight.running.take().expect("a plan is available");
+            self.flight.running[plan_index].prepare(
+                Work::Direct { request: index },
+                at as u8,
+                NONE,
+            );
+            let mut bytes = 0;
+            let mut all = true;
+            loop {
+                let volume = &self.volumes[at];
+                let window = if volume.job.is_none() {
+                    volume.shape.chunk_bytes
+                } else {
+                    volume.window_bytes
+                };
+                let Some(cut) = self.cut(index, window) else {
+                    break;
+                };
+                let room = self.flight.running[plan_index].plan.steps().len() < self.steps_max(at);
+                if bytes >= READ_PLAN_BYTES_MAX || !room {
+                    all = false;
+                    break;
+                }
+                if !self.issue_cut(index, plan_index, kind, cut) {
+                    all = false;
+                    break;
+                }
+                bytes += u64::from(cut.length);
+                self.admission.requests[index].cursor += u64::from(cut.length);
+            }
+            if self.flight.running[plan_index].plan.steps().is_empty() {
+                self.flight.running.give(plan_index);
+            } else {
+                self.desk.stats.plans_direct += 1;
+                self.admission.requests[index].outstanding += 1;
+                self.start(plan_index);
+            }
+            if all {
+                return true;
+            }
+            if bytes == 0 {
+                return false;
+            }
+        }
+    }
+
+    /// Steps that a direct plan of this volume may have; the pool's plans have room for more.
+    #[inline]
+    fn steps_max(&self, volume: usize) -> usize {
+        2 * self.volumes[volume].shape.members as usize
+    }
+
+    /// Adds one piece to a direct plan, or sends it where it can be reconstructed.
+    #[inline]
+    fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
+        let at = self.admission.requests[index].request.volume.0 as usize;
+        let origin = &self.admission.requests[index].origin;
+        let (tried, repairs) = origin.map_or((None, false), |from| (from.tried, from.repairs));
+        let volume = &self.volumes[at];
+        let slot = match kind {
+            // Another slot would serve, and leave the block as it is.
+            StepKind::Read if repairs => None,
+            StepKind::Read => self.read_slot(volume, &cut, volume.slot_of(tried)),
+            _ => Some(Slot(cut.place.data_index)),
+        };
+        match slot {
+            Some(slot) => {
+                let shape = &volume.shape;
+                let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
+                let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
+                self.flight.running[plan_index]
+                    .plan
+                    .transfer(step, cut.buffer);
+                self.desk.stats.pieces_direct += 1;
+                true
+            }
+            None => self.recover_cut(index, cut, tried, repairs),
+        }
+    }
+
+    /// Which slot a read of this piece goes to, if any can serve it as it is.
+    #[inline]
+    fn read_slot(&self, volume: &Volume, cut: &Cut, avoid: SlotSet) -> Option<Slot> {
+        let place = cut.place;
+        let row_view;
+        let view = match volume.uniform() {
+            Some(view) => view,
+            None => {
+                let band = volume.band(place.row, place.in_chunk_bytes);
+                let view = volume.row_view(
+                    band,
+                    self.desk.id(),
+                    self.desk.shards(),
+                    self.members.failed(),
+                );
+                let in_sync = !volume.may_differ(place, cut.length, &view);
+                if !in_sync && volume.must_equal(place, &view) {
+                    return None;
+                }
+                row_view = RowView { in_sync, ..view };
+                &row_view
+            }
+        };
+        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.readable.0 & !avoid.0);
+        self.choose_slot(volume, view, slots, place)
+    }
+
+    /// One of the slots that hold a place and can be read.
+    #[inline]
+    pub(crate) fn choose_slot(
+        &self,
+        volume: &Volume,
+        view: &RowView,
+        slots: SlotSet,
+        place: Location,
+    ) -> Option<Slot> {
+        if slots.0 & slots.0.wrapping_sub(1) == 0 {
+            // One candidate or none.
+            return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
+        }
+        if !(view.in_sync || planted(Bug::MirrorReadsAnywhere)) {
+            // Mirrors that may differ and must not be made equal.
+            return view.source(slots);
+        }
+        Some(self.balance(volume, slots, place))
+    }
+
+    /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
+    /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
+    #[inline]
+    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
+        let count = slots.count();
+        let turn = place.row as u32 % count;
+        let (mut best, mut best_key) = (Slot(0), (u32::MAX, u32::MAX));
+        let (mut rest, mut order) = (slots.0, 0);
+        while rest != 0 {
+            let slot = Slot(rest.trailing_zeros() as u8);
+            rest &= rest - 1;
+            let load = volume.view.slots[slot.0 as usize]
+                .map_or(u32::MAX, |member| self.members.in_flight(member));
+            let wait = if order < turn { order + count } else { order } - turn;
+            if (load, wait) < best_key {
+                (best, best_key) = (slot, (load, wait));
+            }
+            order += 1;
+        }
+        best
+    }
+
+    /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
+    #[inline]
+    fn issue_parts(&mut self, index: u32) -> Issued {
+        let request = self.admission.requests[index].request;
+        let at = request.volume.0 as usize;
+        if self.volumes[at].records_nothing {
+            self.admission.requests[index].failure = Some(self.why_not(at, request.offset_bytes));
+            return Issued::All;
+        }
+        let discards = self.volumes[at].view.discards;
+        if let Operation::WriteZeroes {
+            only_if_fast: true, ..
+        } = request.operation
+            && (self.volumes[at].shape.level == Level::Raid5 || !discards)
+        {
+            self.admission.requests[index].failure = Some(Failure::NotSupported);
+            return Issued::All;
+        }
+        if request.operation == Operation::Trim && !discards {
+            // On all drives or on none, so that what they hold fits together.
+            return Issued::All;
+        }
+        let window = self.volumes[at].window_bytes;
+        if request.operation == Operation::Write && self.admission.requests[index].cursor == 0 {
+            self.note_write(at, request.offset_bytes, request.length_bytes);
+        }
+        while let Some(cut) = self.cut(index, window) {
+            let owner = self.volumes[at]
+                .shape
+                .owner(cut.place.row, self.desk.shards());
+            let taken = if owner != self.desk.id() {
+                if !self.admission.may_forward() {
+                    return Issued::NoForward;
+                }
+                let row_cut = self.row_cut(index, cut);
+                self.forward(index, owner, request.operation, row_cut, (None, false));
+                Some(row_cut.length)
+            } else if request.operation == Operation::Write {
+                let kind = PartKind::Write { fua: request.fua };
+                self.enqueue(index, kind, cut, None).then_some(cut.length)
+            } else {
+                self.issue_zero(index, cut)
+            };
+            match taken {
+                Some(length) => self.admission.requests[index].cursor += u64::from(length),
+                None => return Issued::NoRoom,
+            }
+        }
+        Issued::All
+    }
+
+    /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
+    fn row_cut(&self, index: u32, cut: Cut) -> Cut {
+        let state = &self.admission.requests[index];
+        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let row_end = (cut.place.row + 1) * shape.row_bytes();
+        let rest = u64::from(state.request.length_bytes) - state.cursor;
+        Cut {
+            length: rest.min(row_end - cut.offset) as u32,
+            ..cut
+        }
+    }
+
+    /// Queues a piece of a trim or zeroing; returns how much of the request that covers.
+    fn issue_zero(&mut self, index: u32, cut: Cut) -> Option<u32> {
+        let request = self.admission.requests[index].request;
+        let at = request.volume.0 as usize;
+        let shape = self.volumes[at].shape;
+        let (discard, keep_allocated) = match request.operation {
+            Operation::WriteZeroes { keep_allocated, .. } => (false, keep_allocated),
+            Operation::Trim => (true, false),
+            other => unreachable!("{other:?} zeroes nothing"),
+        };
+        let kind = PartKind::Zero {
+            discard,
+            keep_allocated,
+            fua: request.fua,
+        };
+        if shape.level != Level::Raid5 {
+            return self.enqueue(index, kind, cut, None).then_some(cut.length);
+        }
+        let rest = u64::from(request.length_bytes) - self.admission.requests[index].cursor;
+        let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
+        if row_start && rest >= shape.row_bytes() {
+            return self.issue_zero_row(index, kind, cut);
+        }
+        if discard {
+            // Part of a row: its parity would have to be computed, which no trim is worth.
+            return Some(cut.length);
+        }
+        let length = cut.length.min(BAND_BYTES_MAX);
+        let zeros = Cut {
+            buffer: self.desk.zeros(),
+            length,
+            ..cut
+        };
+        let kind = PartKind::Write { fua: request.fua };
+        self.enqueue(index, kind, zeros, None).then_some(length)
+    }
+
+    fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
+        let at = self.admission.requests[index].request.volume.0 as usize;
+        let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
+        let windows = (shape.chunk_bytes / window) as usize;
+        if self.order.ranges.parts.available() <= PARTS_RESERVED + windows {
+            return None;
+        }
+        for low in (0..shape.chunk_bytes).step_by(window as usize) {
+            let place = Location {
+                in_chunk_bytes: low,
+                ..cut.place
+            };
+            let band = Cut {
+                place,
+                length: window,
+                ..cut
+            };
+            let queued = self.enqueue(index, kind, band, None);
+            assert!(queued, "parts for all bands of the row were checked for");
+        }
+        Some(shape.row_bytes() as u32)
+    }
+
+    /// Why a write does not go on although it has been admitted.
+    #[cold]
+    fn why_not(&self, at: usize, offset_bytes: u64) -> Failure {
+        if self.volumes[at].view.failed {
+            Failure::Unrecoverable { offset_bytes }
+        } else {
+            Failure::ReadOnly
+        }
+    }
+
+    fn issue_flush(&mut self, index: u32) -> bool {
+        if self.plans_available() <= PLANS_RESERVED {
+            return false;
+        }
+        let at = self.admission.requests[index].request.volume.0;
+        let volume = &self.volumes[at as usize];
+        if volume.is_lost() {
+            // What a lost member has acknowledged may never have reached its medium.
+            let offset_bytes = self.admission.requests[index].request.offset_bytes;
+            self.admission.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+            return true;
+        }
+        let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
+        let unrecorded = volume.unrecorded;
+        if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
+            return true;
+        }
+        let plan_index = self.flight.running.take().expect("a plan is available");
+        self.flight.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
+        crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
+        // A crash before their failure is on record would bring these members back, without what was flushed.
+        self.flight.running[plan_index].missed = unrecorded;
+        self.admission.requests[index].outstanding += 1;
+        self.start(plan_index);
+        true
+    }
+
+    /// The next piece of a request that lies in one chunk and one band.
+    #[inline]
+    fn cut(&self, index: u32, window_bytes: u32) -> Option<Cut> {
+        let state = &self.admission.requests[index];
+        let rest = u64::from(state.request.length_bytes) - state.cursor;
+        if rest == 0 || state.failure.is_some() {
+            return None;
+        }
+        let offset = state.request.offset_bytes + state.cursor;
+        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let place = shape.locate(offset);
+        let window_left = window_bytes - (place.in_chunk_bytes & (window_bytes - 1));
+        let length = rest.min(u64::from(window_left)) as u32;
+        let buffer = Buffer(state.request.buffer.0 + state.cursor);
+        Some(Cut {
+            place,
+            length,
+            offset,
+            buffer,
+        })
+    }
+
+    /// Queues a part under its band; fails when too few parts are free for a whole chunk.
+    pub(crate) fn enqueue(
+        &mut self,
+        index: u32,
+        kind: PartKind,
+        cut: Cut,
+        tried: Option<MemberId>,
+    ) -> bool {
+        let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
+            RECONSTRUCTIONS_LEAVE
+        } else {
+            PARTS_RESERVED
+        };
+        if self.order.ranges.parts.available() <= reserve {
+            return false;
+        }
+        let part = self.order.ranges.parts.take().expect("a part is available");
+        let volume = self.admission.requests[index].request.volume.0;
+        let low = cut.place.in_chunk_bytes;
+        self.order.ranges.parts[part] = Part {
+            kind,
+            request: index,
+            data_index: cut.place.data_index,
+            low,
+            high: low + cut.length,
+            buffer: cut.buffer,
+            tried,
+            alone: false,
+            next: NONE,
+        };
+        let band = self.volumes[volume as usize].band(cut.place.row, low);
+        self.admission.requests[index].outstanding += 1;
+        self.order.ranges.enqueue(BandKey { volume, band }, part);
+        true
+    }
+
+    pub(crate) fn forward(
+        &mut self,
+        index: u32,
+        owner: ShardId,
+        operation: Operation,
+        cut: Cut,
+        (tried, repairs): (Option<MemberId>, bool),
+    ) {
+        let request = &self.admission.requests[index].request;
+        let forward = Forward {
+            from: self.desk.id(),
+            ticket: index,
+            operation,
+            fua: request.fua,
+            repairs,
+            tried,
+            volume: request.volume,
+            offset_bytes: cut.offset,
+            length_bytes: cut.length,
+            buffer: cut.buffer,
+        };
+        self.admission.requests[index].outstanding += 1;
+        self.admission.piece_sent();
+        self.desk.stats.forwards += 1;
+        self.desk.send(owner, Message::Forward(forward));
+    }
+}

@@ -1,0 +1,346 @@
+//! Requests that need no plan: one command for each drive that holds the piece, and nothing after it.
+//!
+//! Most requests are small, lie in one chunk, and find everything healthy. A read of those is one command,
+//! a write of a level without parity one command per copy. What a plan would add is bookkeeping for what
+//! hardly ever happens; so these are kept in one cache line each, and turned into a plan ([`Engine::settle`]
+//! and the error table then do the rest) as soon as anything goes wrong: an error, a member that failed or
+//! is overdue. What may run so is decided in [`Engine::begin_single`]; whatever it refuses is planned.
+//!
+//! Order is kept like that of plans: a write to a mirrored chunk holds a lock in [`crate::order::ranges`], taken
+//! only where nothing waits.
+
+use crate::control::message::{Forward, Message};
+use crate::layout::{Level, Location};
+use crate::limits::{PLANS_RESERVED, SINGLE_COPIES_MAX};
+use crate::order::ranges::{BandKey, NONE};
+use crate::output::Output;
+use crate::plan::StepKind;
+use crate::policy::MemberError;
+use crate::request::{Completion, Failure, Operation, Request};
+use crate::shard::Engine;
+use crate::token::Token;
+use crate::units::{ShardId, Slot, SlotSet};
+use crate::world::Io;
+
+/// Marks the tickets of single requests in messages between shards.
+pub(crate) const SINGLE_TICKET: u32 = 1 << 31;
+
+/// Who carries a single request out.
+pub(crate) enum Target {
+    Members(Place),
+    /// The shard that owns its row.
+    Shard(ShardId),
+}
+
+/// Where a single request's commands go.
+pub(crate) struct Place {
+    slots: SlotSet,
+    offset_bytes: u64,
+    lock: u32,
+}
+
+impl Engine {
+    /// Plans that can still be started: every single request may need one.
+    #[inline]
+    pub(crate) fn plans_available(&self) -> usize {
+        self.flight.running.available() - self.flight.unplanned
+    }
+
+    /// Starts a request without a plan; false if it needs one. The tag of a request that was forwarded
+    /// `from` another shard is its ticket there.
+    #[inline]
+    pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
+        self.admission.stalled.is_empty()
+            && (from.is_some() || self.admission.has_room_for_port())
+            && self.start_as_single(request, from)
+    }
+
+    /// The same for a request whose turn it is. In line with both who ask: the way of a request that finds room must not
+    /// pay for those that wait.
+    #[inline(always)]
+    pub(crate) fn start_as_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
+        if self.plans_available() <= PLANS_RESERVED
+            // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
+            // so it must not fail any more for want of a slot.
+            || self.flight.singles.available() == 0
+        {
+            return false;
+        }
+        let (place, kind) = match request.operation {
+            // A read is forwarded because it has to be reconstructed.
+            Operation::Read if from.is_none() => (self.single_read(request), StepKind::Read),
+            Operation::Write => match self.single_write(request) {
+                Some(Target::Shard(owner)) => {
+                    self.forward_single(request, from, owner);
+                    return true;
+                }
+                Some(Target::Members(place)) => (Some(place), StepKind::Write { fua: request.fua }),
+                None => return false,
+            },
+            _ => return false,
+        };
+        let Some(place) = place else {
+            return false;
+        };
+        let index = self.take_single(request, from);
+        self.start_single(index, &place, kind);
+        true
+    }
+
+    #[inline]
+    fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
+        let index = self.flight.singles.take().expect("a single is available");
+        self.admission.begun(from.is_some());
+        let single = &mut self.flight.singles[index];
+        single.from = from;
+        single.request = *request;
+        single.plan = NONE;
+        single.lock = NONE;
+        single.outstanding = 0;
+        index
+    }
+
+    #[inline]
+    fn single_read(&mut self, request: &Request) -> Option<Place> {
+        let volume = &self.volumes[request.volume.0 as usize];
+        let view = volume.uniform()?;
+        let place = volume.shape.locate(request.offset_bytes);
+        if request.length_bytes > volume.shape.chunk_bytes - place.in_chunk_bytes {
+            return None;
+        }
+        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.readable.0);
+        let slot = self.choose_slot(volume, view, slots, place)?;
+        self.desk.stats.singles_read += 1;
+        Some(Place {
+            slots: SlotSet(0).with(slot),
+            offset_bytes: volume
+                .shape
+                .member_offset_bytes(place.row, place.in_chunk_bytes),
+            lock: NONE,
+        })
+    }
+
+    #[inline]
+    fn single_write(&mut self, request: &Request) -> Option<Target> {
+        let at = request.volume.0 as usize;
+        if !self.volumes[at].writes_freely && !self.has_on_record(request) {
+            return None;
+        }
+        let volume = &self.volumes[at];
+        let view = volume.uniform()?;
+        let shape = &volume.shape;
+        if volume.records_nothing || !volume.unrecorded.is_empty() {
+            return None;
+        }
+        let place = shape.locate(request.offset_bytes);
+        let (low, length) = (place.in_chunk_bytes, request.length_bytes);
+        if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
+            return None;
+        }
+        if shape.level == Level::Raid5 {
+            let owner = shape.owner(place.row, self.desk.shards());
+            if owner == self.desk.id() {
+                return None;
+            }
+            self.note_write(at, request.offset_bytes, length);
+            self.note_writing(at);
+            return Some(Target::Shard(owner));
+        }
+        let slots = shape.data_slots(place.row, place.data_index);
+        let slots = SlotSet(slots.0 & view.writable.0);
+        if slots.0 & view.readable.0 == 0 || slots.count() as usize > SINGLE_COPIES_MAX {
+            return None;
+        }
+        let offset_bytes = shape.member_offset_bytes(place.row, low);
+        let lock = if shape.level == Level::Raid0 {
+            NONE
+        } else {
+            let key = BandKey {
+                volume: request.volume.0,
+                band: volume.band(place.row, low),
+            };
+            let high = low + length;
+            if self.desk.shards() == 1 {
+                self.order
+                    .ranges
+                    .lock_if_quiet(key, place.data_index, low, high)?
+            } else {
+                match self.lock_claimed(key, place, high) {
+                    Ok(lock) => lock,
+                    Err(None) => return None,
+                    Err(Some(owner)) => {
+                        self.note_writing(at);
+                        return Some(Target::Shard(owner));
+                    }
+                }
+            }
+        };
+        self.desk.stats.singles_write += 1;
+        self.note_writing(at);
+        Some(Target::Members(Place {
+            slots,
+            offset_bytes,
+            lock,
+        }))
+    }
+
+    /// A lock for a mirrored write, or who else has to see to it: the owner of the row, unless that is this
+    /// shard, which then plans it.
+    fn lock_claimed(
+        &mut self,
+        key: BandKey,
+        place: Location,
+        high: u32,
+    ) -> Result<u32, Option<ShardId>> {
+        let low = place.in_chunk_bytes;
+        let lock = self
+            .order
+            .ranges
+            .lock_if_quiet(key, place.data_index, low, high);
+        // Whose row it is changes from request to request and no processor foresees it: asked last.
+        if let Some(lock) = lock
+            && self
+                .order
+                .claims
+                .anywhere(self.volumes.view.epoch, self.desk.shards())
+        {
+            return Ok(lock);
+        }
+        let shape = &self.volumes[usize::from(key.volume)].shape;
+        let owner = shape.owner(place.row, self.desk.shards());
+        if owner == self.desk.id() {
+            return lock.ok_or(None);
+        }
+        if let Some(lock) = lock {
+            self.order.ranges.unlock_quiet(lock);
+        }
+        Err(Some(owner))
+    }
+
+    /// Has the owner of the row carry a request out.
+    #[inline]
+    fn forward_single(&mut self, request: &Request, from: Option<ShardId>, owner: ShardId) {
+        let index = self.take_single(request, from);
+        let forward = Forward {
+            from: self.desk.id(),
+            ticket: SINGLE_TICKET | index,
+            operation: request.operation,
+            fua: request.fua,
+            repairs: false,
+            tried: None,
+            volume: request.volume,
+            offset_bytes: request.offset_bytes,
+            length_bytes: request.length_bytes,
+            buffer: request.buffer,
+        };
+        self.desk.stats.forwards += 1;
+        self.desk.send(owner, Message::Forward(forward));
+    }
+
+    /// The owner of a request's row has carried it out, or not.
+    #[inline]
+    pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
+        if ticket & SINGLE_TICKET == 0 {
+            self.admission.piece_came_back();
+            return self.piece_done(ticket, result);
+        }
+        let index = ticket & !SINGLE_TICKET;
+        let is_with_drives = self.flight.singles[index].outstanding != 0;
+        assert!(!is_with_drives, "single {index} was answered by a shard");
+        self.desk.stats.request_errors += u64::from(result.is_err());
+        self.answer_single(index, result);
+    }
+
+    #[inline]
+    fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
+        self.flight.unplanned += 1;
+        let single = &mut self.flight.singles[index];
+        let volume = &self.volumes[single.request.volume.0 as usize];
+        let length_bytes = u64::from(single.request.length_bytes);
+        single.started = self.desk.now();
+        single.lock = target.lock;
+        let generation = single.generation;
+        let (mut copies, mut rest) = (0u8, target.slots.0);
+        while rest != 0 {
+            let slot = Slot(rest.trailing_zeros() as u8);
+            rest &= rest - 1;
+            let member = volume.view.slots[slot.0 as usize]
+                .expect("a slot that the row's state calls usable has a drive");
+            single.members[copies as usize] = member;
+            single.slots[copies as usize] = slot;
+            self.members.sent(member);
+            self.desk.ask(Output::Io(Io {
+                token: Token::of_single(index, generation, copies),
+                member,
+                kind,
+                offset_bytes: target.offset_bytes,
+                length_bytes,
+            }));
+            copies += 1;
+        }
+        single.copies = copies;
+        single.outstanding = (1 << copies) - 1;
+        let bytes = u64::from(copies) * length_bytes;
+        if kind == StepKind::Read {
+            self.desk.stats.member_reads += u64::from(copies);
+            self.desk.stats.member_read_bytes += bytes;
+        } else {
+            self.desk.stats.member_writes += u64::from(copies);
+            self.desk.stats.member_write_bytes += bytes;
+        }
+    }
+
+    /// A command of a single request has been answered.
+    #[inline]
+    pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
+        let (index, copy) = (token.index(), token.step() as u8);
+        let single = &mut self.flight.singles[index];
+        if single.generation != token.generation() {
+            return self.came_back_late(token);
+        }
+        assert!(
+            single.outstanding >> copy & 1 == 1,
+            "{token:?} was answered twice"
+        );
+        let member = single.members[copy as usize];
+        let trouble = result.is_err()
+            || (!self.members.failed().is_empty() && self.members.failed().has(member));
+        if trouble || single.plan != NONE {
+            return self.single_in_trouble(index, copy, result);
+        }
+        self.members.answered(member);
+        single.outstanding &= !(1 << copy);
+        if single.outstanding == 0 {
+            self.finish_single(index);
+        }
+    }
+
+    #[inline]
+    fn finish_single(&mut self, index: u32) {
+        self.flight.unplanned -= 1;
+        let lock = self.flight.singles[index].lock;
+        if lock != NONE {
+            self.order.ranges.unlock_quiet(lock);
+        }
+        self.answer_single(index, Ok(()));
+    }
+
+    #[inline]
+    fn answer_single(&mut self, index: u32, result: Result<(), Failure>) {
+        let single = &self.flight.singles[index];
+        let (tag, from) = (single.request.tag, single.from);
+        if single.request.operation == Operation::Write {
+            self.volumes[single.request.volume.0 as usize].writes_running -= 1;
+        }
+        self.flight.singles.give(index);
+        self.desk.ask(if let Some(shard) = from {
+            self.admission.ended(true);
+            let ticket = tag as u32;
+            Output::Send(shard, Message::ForwardDone { ticket, result })
+        } else {
+            self.admission.ended(false);
+            Output::Complete(Completion { tag, result })
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! Single requests that something goes wrong with become plans: an error, a drive that failed or is overdue.
+
+use crate::flight::running::Work;
+use crate::flight::states::{Progress, StepState};
+use crate::order::ranges::NONE;
+use crate::plan::{Step, StepKind};
+use crate::policy::MemberError;
+use crate::request::Operation;
+use crate::shard::Engine;
+use crate::token::Token;
+
+impl Engine {
+    /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
+    #[cold]
+    pub(crate) fn single_in_trouble(
+        &mut self,
+        index: u32,
+        copy: u8,
+        result: Result<(), MemberError>,
+    ) {
+        if self.flight.singles[index].plan == NONE {
+            self.plan_single(index);
+        }
+        let single = &mut self.flight.singles[index];
+        let plan = single.plan;
+        single.outstanding &= !(1 << copy);
+        let running = &mut self.flight.running[plan];
+        if single.outstanding == 0 {
+            running.single = NONE;
+            self.flight.singles.give(index);
+        }
+        let token = Token::new(plan, running.generation, usize::from(copy));
+        self.step_done(token, result);
+    }
+
+    /// Makes a plan of a single request, in the state in which it is.
+    #[cold]
+    fn plan_single(&mut self, index: u32) {
+        let single = &self.flight.singles[index];
+        let (request, lock) = (single.request, single.lock);
+        let volume = &self.volumes[request.volume.0 as usize];
+        let place = volume.shape.locate(request.offset_bytes);
+        let offset_bytes = volume
+            .shape
+            .member_offset_bytes(place.row, place.in_chunk_bytes);
+        let kind = match request.operation {
+            Operation::Read => StepKind::Read,
+            _ => StepKind::Write { fua: request.fua },
+        };
+        let request_index = self.adopt_request(request, single.from);
+        let lock = if lock == NONE {
+            NONE
+        } else {
+            self.order.ranges.lock_in_band(lock)
+        };
+        let plan_index = self
+            .flight
+            .running
+            .take()
+            .expect("a plan is kept for every single request");
+        let running = &mut self.flight.running[plan_index];
+        let work = Work::Direct {
+            request: request_index,
+        };
+        running.prepare(work, request.volume.0, lock);
+        running.states.clear();
+        let single = &mut self.flight.singles[index];
+        for copy in 0..usize::from(single.copies) {
+            let (slot, member) = (single.slots[copy], single.members[copy]);
+            let length_bytes = u64::from(request.length_bytes);
+            let step = Step::member(kind, 0, slot, offset_bytes, length_bytes);
+            running.plan.transfer(step, request.buffer);
+            let progress = if single.outstanding >> copy & 1 == 1 {
+                Progress::Outstanding
+            } else {
+                Progress::Done
+            };
+            running.states.push(StepState {
+                member: member.0,
+                progress,
+                ..StepState::IDLE
+            });
+        }
+        let outstanding = single.outstanding.count_ones() as u16;
+        running.issued_already(outstanding, single.started, kind != StepKind::Read);
+        running.single = index;
+        single.plan = plan_index;
+        single.lock = NONE;
+        self.flight.unplanned -= 1;
+        self.desk.stats.plans_direct += 1;
+    }
+
+    /// Plans single requests that have been outstanding for too long, or are with failed members: plans are
+    /// what deadlines are about.
+    pub(crate) fn plan_overdue_singles(&mut self) {
+        for index in 0..self.flight.singles.capacity() as u32 {
+            let single = &self.flight.singles[index];
+            if single.outstanding == 0 || single.plan != NONE {
+                continue;
+            }
+            let is_late =
+                self.desk.now().since(single.started) >= self.desk.options().member_deadline;
+            let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
+            let mut copies = (0..usize::from(single.copies)).filter(waits_for);
+            if is_late || copies.any(|copy| self.members.failed().has(single.members[copy])) {
+                self.plan_single(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a volume's bitmap says about a range of it, and about where its job goes on.
+
+use crate::control::record::JobKind;
+use crate::layout::Level;
+use crate::volumes::job::JobRunner;
+use crate::volumes::volume::Volume;
+
+impl Volume {
+    /// Whether some of a range of the volume is marked; without a bitmap all of it counts as that.
+    pub(crate) fn is_marked(&self, offset_bytes: u64, length_bytes: u32) -> bool {
+        let Some(bitmap) = &self.bitmap else {
+            return true;
+        };
+        let (first, last) = bitmap.regions_of(&self.shape, offset_bytes, length_bytes);
+        let marked = bitmap.next_marked(u64::from(first));
+        marked.is_some_and(|marked| marked <= u64::from(last))
+    }
+
+    /// Where a job that goes by the bitmap goes on from `band`: the same band if it has to be done.
+    pub(crate) fn next_band_in_doubt(&self, band: u64) -> u64 {
+        let goes_by_it = |job: &&JobRunner| {
+            job.view.marked_only && matches!(job.view.kind, JobKind::Sync | JobKind::Rebuild(_))
+        };
+        let (Some(bitmap), Some(_)) = (&self.bitmap, self.job.as_ref().filter(goes_by_it)) else {
+            return band;
+        };
+        let (row, low, high) = self.band_range(band);
+        if low == high {
+            return band;
+        }
+        let shape = &self.shape;
+        let (from, to) = if shape.level == Level::Raid10 {
+            (row * shape.row_bytes(), (row + 1) * shape.row_bytes() - 1)
+        } else {
+            let first = row * u64::from(shape.chunk_bytes) + u64::from(low);
+            (first, first + u64::from(high - low) - 1)
+        };
+        let Some(marked) = bitmap.next_marked(from >> bitmap.shift) else {
+            return self.bands();
+        };
+        if marked <= to >> bitmap.shift {
+            return band;
+        }
+        let first_byte = marked << bitmap.shift;
+        let there = if shape.level == Level::Raid10 {
+            self.band(first_byte / shape.row_bytes(), 0)
+        } else {
+            first_byte / u64::from(self.window_bytes)
+        };
+        there.max(band + 1)
+    }
+}

@@ -1,0 +1,259 @@
+//! One volume as one shard sees it: shape, current view, background job, and what waits for the
+//! controller.
+
+use crate::bitmap::Bitmap;
+use crate::control::record::{JobKind, VolumeView};
+use crate::layout::Geometry;
+use crate::plan::RowView;
+use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, SlotSet};
+use crate::volumes::equal::EqualRanges;
+use crate::volumes::job::JobRunner;
+use crate::volumes::streams::Streams;
+use alloc::vec::Vec;
+use planted::{Bug, planted};
+
+/// A volume on a shard.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub shape: Geometry,
+    /// Bytes of a band: the part of a chunk that is locked and planned together.
+    pub window_bytes: u32,
+    /// Bands per row, as a shift.
+    window_shift: u32,
+    pub view: VolumeView,
+    /// The view's row state, less members that this shard already knows to have failed.
+    base: RowView,
+    /// Every row has that state, and every byte of its members can be trusted, whichever copy it is.
+    is_uniform: bool,
+    pub job: Option<JobRunner>,
+    /// Members of this volume that failed and whose failure is not on record yet: no write that they
+    /// missed may be acknowledged.
+    pub unrecorded: MemberSet,
+    /// Requests that wait until writes are allowed.
+    pub blocked: Vec<u32>,
+    /// Whether the controller has been told that writes wait.
+    pub intent_sent: bool,
+    /// Modifying requests under way on this shard.
+    pub writes_running: u32,
+    pub last_write: Nanos,
+    pub idle_reported: bool,
+    /// Write plans under way.
+    pub plans_writing: u32,
+    /// Write plans that have ended, wrapping.
+    pub plans_ended: u32,
+    /// By slot: the log that this shard writes, or [`crate::order::ranges::NONE`]; empty without a log.
+    pub logs: Vec<u32>,
+    /// The write-intent bitmap, if there is one.
+    pub bitmap: Option<Bitmap>,
+    /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
+    pub writes_freely: bool,
+    /// Writes to it are refused.
+    pub refuses_writes: bool,
+    /// What waits for something to be recorded waits in vain: too many members are lost, or the metadata cannot
+    /// express it.
+    pub records_nothing: bool,
+    /// Recognises sequential writing; see [`crate::shard::plans::hold`].
+    pub streams: Streams,
+    /// Where copies that may differ have been made equal.
+    pub equal: EqualRanges,
+}
+
+impl Volume {
+    pub fn new(shape: Geometry, view: VolumeView, requests_max: usize) -> Volume {
+        let window_bytes = shape.band_bytes();
+        let base = view.row;
+        let writes_freely = view.writes_allowed;
+        let (refuses_writes, records_nothing) = (view.refuses_writes(), view.records_nothing());
+        Volume {
+            shape,
+            window_bytes,
+            window_shift: (shape.chunk_bytes / window_bytes).trailing_zeros(),
+            view,
+            base,
+            is_uniform: false,
+            job: None,
+            unrecorded: MemberSet::default(),
+            blocked: Vec::with_capacity(requests_max),
+            intent_sent: false,
+            writes_running: 0,
+            last_write: Nanos(0),
+            idle_reported: true,
+            plans_writing: 0,
+            plans_ended: 0,
+            logs: Vec::new(),
+            bitmap: None,
+            writes_freely,
+            refuses_writes,
+            records_nothing,
+            streams: Streams::new(),
+            equal: EqualRanges::default(),
+        }
+    }
+
+    /// What may be done from now on.
+    pub fn set_view(&mut self, view: VolumeView) {
+        self.view = view;
+        self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
+        self.refuses_writes = self.view.refuses_writes();
+        self.records_nothing = self.view.records_nothing();
+    }
+
+    /// From now on writes are announced in a bitmap.
+    pub fn keep_bitmap(&mut self, bitmap: Bitmap) {
+        self.bitmap = Some(bitmap);
+        self.writes_freely = false;
+    }
+
+    /// Number of bands.
+    pub fn bands(&self) -> u64 {
+        self.shape.bands()
+    }
+
+    /// The band of a place.
+    #[inline]
+    pub fn band(&self, row: u64, in_chunk_bytes: u32) -> u64 {
+        (row << self.window_shift) + u64::from(in_chunk_bytes / self.window_bytes)
+    }
+
+    /// The row of a band and the range of offsets in the chunk; the range is empty past the end of a
+    /// short last row.
+    pub fn band_range(&self, band: u64) -> (u64, u32, u32) {
+        let row = band >> self.window_shift;
+        let low = (band & ((1 << self.window_shift) - 1)) as u32 * self.window_bytes;
+        let height = self.shape.row_height_bytes(row);
+        (row, low.min(height), (low + self.window_bytes).min(height))
+    }
+
+    /// Byte offset in each member's extent where a band begins.
+    pub fn band_bytes(&self, band: u64) -> u64 {
+        band * u64::from(self.window_bytes)
+    }
+
+    /// Adopts the view's row state, less the slots of `failed` members, of which `durable` are on record.
+    pub fn refresh(&mut self, failed: MemberSet, durable: MemberSet) {
+        let mut base = self.view.row;
+        self.unrecorded = MemberSet::default();
+        for (slot, member) in (0u8..).zip(&self.view.slots) {
+            if member.is_none_or(|member| failed.has(member)) {
+                base = base.without(Slot(slot));
+            }
+            if let Some(member) =
+                member.filter(|&member| failed.has(member) && !durable.has(member))
+            {
+                self.unrecorded.insert(member);
+            }
+        }
+        self.base = base;
+    }
+
+    /// Takes note of who has recorded bad blocks, of whether there is a job, and of mirrors that may differ.
+    #[cold]
+    pub fn note_bad_blocks(&mut self, members: MemberSet) {
+        let is_bad = |member: &MemberId| members.has(*member);
+        let may_differ = self.is_mirrored() && !self.view.row.in_sync;
+        let is_any_bad = self.view.slots.iter().flatten().any(is_bad);
+        self.is_uniform = self.job.is_none() && !may_differ && !is_any_bad;
+    }
+
+    /// The state of every row, if it is the same for all, no member has recorded bad blocks, and copies are equal.
+    #[inline]
+    pub fn uniform(&self) -> Option<&RowView> {
+        if self.is_uniform {
+            Some(&self.base)
+        } else {
+            None
+        }
+    }
+
+    /// What may be done with the slots in a band.
+    pub fn row_view(&self, band: u64, me: ShardId, shards: u8, failed: MemberSet) -> RowView {
+        let mut view = self.base;
+        let Some(job) = &self.job else { return view };
+        let row = band >> self.window_shift;
+        let done = if self.shape.owner(row, shards) == me {
+            job.is_done(band)
+        } else {
+            band < job.view.done_band
+        };
+        let done = done || (planted(Bug::HighWaterMarkTooHigh) && band <= job.view.done_band);
+        match job.view.kind {
+            JobKind::Sync => view.in_sync = done,
+            JobKind::Rebuild(slot) => {
+                let lost = self.view.slots[slot.0 as usize].is_none_or(|member| failed.has(member));
+                if done && !lost {
+                    view.readable = view.readable.with(slot);
+                    if !planted(Bug::WritesMissNewDrive) {
+                        view.writable = view.writable.with(slot);
+                    }
+                } else {
+                    view.readable = view.readable.without(slot);
+                    view.writable = view.writable.without(slot);
+                }
+            }
+            JobKind::Replace(slot, to) => {
+                if done && !failed.has(to) && view.writable.has(slot) {
+                    view.shadowed = view.shadowed.with(slot);
+                }
+            }
+            JobKind::Check { .. } => {}
+        }
+        view
+    }
+
+    /// The slot whose drive is being copied, and the drive it is copied to.
+    #[inline]
+    pub fn copying(&self) -> Option<(Slot, MemberId)> {
+        match self.job.as_ref()?.view.kind {
+            JobKind::Replace(slot, to) => Some((slot, to)),
+            _ => None,
+        }
+    }
+
+    /// The drive that a step goes to.
+    #[inline]
+    pub fn member(&self, slot: Slot, shadow: bool) -> Option<MemberId> {
+        if shadow {
+            let (copied, to) = self.copying()?;
+            return (copied == slot).then_some(to);
+        }
+        self.view.slots[slot.0 as usize]
+    }
+
+    /// The slot that a drive serves in, as a set of one; empty if there is no such drive, or no such slot.
+    #[inline]
+    pub fn slot_of(&self, member: Option<MemberId>) -> SlotSet {
+        let served = member.and_then(|_| self.view.slots.iter().position(|by| *by == member));
+        served.map_or(SlotSet(0), |slot| SlotSet(0).with(Slot(slot as u8)))
+    }
+
+    /// Whether a drive serves in a slot: one that is only being copied to does not.
+    pub fn is_in_slot(&self, member: MemberId) -> bool {
+        self.slot_of(Some(member)) != SlotSet(0)
+    }
+
+    /// Whether more members are lost than the level survives, known to the controller or not.
+    pub fn is_lost(&self) -> bool {
+        self.view.failed || !self.shape.survives(self.base.writable)
+    }
+
+    /// The slots that a flush has to reach, and those whose copy it has to reach as well: the drive that
+    /// will take a slot must have everything that the flush makes durable.
+    pub fn to_flush(&self, volatile: MemberSet, failed: MemberSet) -> (SlotSet, SlotSet) {
+        let none = SlotSet(0);
+        let filled = match self.job.as_ref().map(|job| job.view.kind) {
+            Some(JobKind::Rebuild(slot)) => none.with(slot),
+            _ => none,
+        };
+        let copied = self.copying();
+        let copied = copied.filter(|&(_, to)| volatile.has(to) && !failed.has(to));
+        let shadows = copied.map_or(none, |(slot, _)| none.with(slot));
+        let cached = |slot: &Slot| {
+            self.view.slots[slot.0 as usize].is_some_and(|member| volatile.has(member))
+        };
+        let slots = SlotSet(self.base.writable.0 | filled.0);
+        (
+            slots.iter().filter(cached).fold(none, SlotSet::with),
+            shadows,
+        )
+    }
+}

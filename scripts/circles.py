@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Circles between the engine's files, of two kinds.
+
+A file imports others. No circle of imports is allowed: what a component is made of must not know the engine that it is part
+of (ARCHITECTURE.md, "The rooms of a shard").
+
+The files with an `impl Engine` also call each other's methods. Those that call each other in a circle are listed in
+scripts/circles.txt. The list may only become shorter: a file that is not in it may not enter a circle, and one that has left
+its circle has to be taken off the list.
+
+Prints each finding as 'file: what, what to do'. Tests are not looked at.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "crates/engine/src"
+LIST = ROOT / "scripts/circles.txt"
+
+
+def production_code(path: Path) -> str:
+    """The file without its tests and comments."""
+    code = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
+    return "\n".join(line for line in code.split("\n") if not line.lstrip().startswith("//"))
+
+
+def module_of(path: Path) -> str:
+    """`control/mod.rs` and `control.rs` are both `control`."""
+    parts = list(path.relative_to(SOURCE).with_suffix("").parts)
+    return "::".join(parts[:-1] if parts[-1] == "mod" else parts)
+
+
+def read_modules() -> dict[str, tuple[Path, str]]:
+    """Path and code of every module that is no test."""
+    modules = {}
+    for path in sorted(SOURCE.rglob("*.rs")):
+        module = module_of(path)
+        if "tests" not in module.split("::"):
+            modules[module] = (path, production_code(path))
+    return modules
+
+
+def imports(module: str, code: str, modules: dict) -> set[str]:
+    """The other modules that a module names by a path."""
+    parent = "".join(part + "::" for part in module.split("::")[:-1])
+    code = re.sub(r"\bsuper::", lambda _: "crate::" + parent, code)
+    code = re.sub(r"\bself::", lambda _: f"crate::{module}::", code)
+    found = set()
+    for path in re.findall(r"\bcrate::(\w+(?:::\w+)*)", code):
+        parts = path.split("::")
+        prefixes = ("::".join(parts[:length]) for length in range(len(parts), 0, -1))
+        named = next((prefix for prefix in prefixes if prefix in modules), module)
+        found.add(named)
+    return found - {module}
+
+
+def engine_methods(code: str) -> set[str]:
+    """Names of the methods that a file gives to `Engine`."""
+    blocks = re.findall(r"^impl Engine \{\n(.*?)^\}", code, re.MULTILINE | re.DOTALL)
+    return {name for block in blocks for name in re.findall(r"\bfn (\w+)", block)}
+
+
+def calls(modules: dict) -> dict[str, set[str]]:
+    """Which files call methods of `Engine` that another file has."""
+    home = {name: module for module, (_, code) in modules.items() for name in engine_methods(code)}
+    graph = {}
+    for module, (_, code) in modules.items():
+        if engine_methods(code):
+            called = set(re.findall(r"\bself\s*\.(\w+)\(", code)) & home.keys()
+            graph[module] = {home[name] for name in called} - {module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that all reach each other."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set(), [start]
+        while waiting:
+            for node in graph[waiting.pop()] - seen:
+                seen.add(node)
+                waiting.append(node)
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    groups = {
+        tuple(sorted(other for other in graph if other in reach[node] and node in reach[other]))
+        for node in graph
+        if node in reach[node]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def main() -> None:
+    modules = read_modules()
+    assert len(modules) > 50, f"{SOURCE} has only {len(modules)} modules"
+
+    def where(module: str) -> Path:
+        return modules[module][0].relative_to(ROOT)
+
+    graph = {module: imports(module, code, modules) for module, (_, code) in modules.items()}
+    for group in circles(graph):
+        files = ", ".join(str(where(module)) for module in group)
+        print(
+            f"{where(group[0])}: these files import each other in a circle: {files}."
+            " Move what they share into a file below them."
+        )
+
+    calling = {module for group in circles(calls(modules)) for module in group}
+    assert calling, "no file of the engine calls another in a circle: delete the list and this check"
+    listed = {line for line in LIST.read_text().splitlines() if line and not line.startswith("#")}
+    for module in sorted(calling - listed):
+        print(f"{where(module)}: calls other files in a circle that call it back: return what is to be done instead.")
+    for module in sorted(listed - calling):
+        print(f"scripts/circles.txt: {module} is in no circle any more: take it off the list.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
