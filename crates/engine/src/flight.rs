@@ -9,9 +9,11 @@ pub(crate) mod single;
 pub(crate) mod states;
 
 use crate::flight::leftovers::Leftovers;
-use crate::flight::running::Running;
+use crate::flight::running::{Running, Work};
 use crate::flight::scratch::Scratch;
 use crate::flight::single::Single;
+use crate::limits::PLANS_MAX;
+use crate::plan::Plan;
 use crate::pool::Pool;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,19 +21,195 @@ use alloc::vec::Vec;
 /// See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    pub(crate) running: Pool<Running>,
+    pub running: Pool<Running>,
     /// Requests that run without a plan.
-    pub(crate) singles: Pool<Single>,
+    pub singles: Pool<Single>,
     /// Those of them that may yet need one.
-    pub(crate) unplanned: usize,
-    pub(crate) scratch: Scratch,
+    unplanned: usize,
+    pub scratch: Scratch,
     /// Plans that wait for scratch memory.
-    pub(crate) waiting_scratch: VecDeque<u32>,
+    waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
-    pub(crate) recovering: VecDeque<u32>,
+    recovering: VecDeque<u32>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
-    pub(crate) held: Vec<u32>,
-    pub(crate) leftovers: Leftovers,
+    held: Vec<u32>,
+    pub leftovers: Leftovers,
     /// Failed members may hold commands for too long.
-    pub(crate) abandon_due: bool,
+    abandon_due: bool,
+}
+
+impl Flight {
+    /// Nothing is under way. Plans have room for so many `steps`, and use this `scratch` memory.
+    pub fn new(steps: usize, scratch: Scratch) -> Flight {
+        let plan = || Running::new(Plan::with_capacity(steps, 2 * steps), steps);
+        Flight {
+            running: Pool::new(PLANS_MAX, plan),
+            singles: Pool::new(PLANS_MAX, Single::idle),
+            unplanned: 0,
+            scratch,
+            waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
+            recovering: VecDeque::with_capacity(PLANS_MAX),
+            held: Vec::with_capacity(PLANS_MAX),
+            leftovers: Leftovers::new(),
+            abandon_due: false,
+        }
+    }
+
+    /// Plans that can still be started: every single request may need one.
+    #[inline]
+    pub fn plans_available(&self) -> usize {
+        self.running.available() - self.unplanned
+    }
+
+    /// A plan without steps for some work on a volume, with the lock that it needs or `NONE`. Whoever asks has seen
+    /// that one is available.
+    #[inline]
+    pub fn take_plan(&mut self, work: Work, volume: u8, lock: u32) -> u32 {
+        let index = self.running.take().expect("a plan is available");
+        self.running[index].prepare(work, volume, lock);
+        index
+    }
+
+    /// A single request has begun: it may need a plan.
+    #[inline]
+    pub fn single_begins(&mut self) {
+        self.unplanned += 1;
+    }
+
+    /// It has ended, or has its plan.
+    #[inline]
+    pub fn single_needs_none(&mut self) {
+        self.unplanned -= 1;
+    }
+
+    /// Single requests that may yet need a plan.
+    pub fn unplanned(&self) -> usize {
+        self.unplanned
+    }
+
+    /// Lends a plan the scratch memory that it wants; if it has to wait for that, queues it and returns false.
+    #[inline]
+    pub fn lend_scratch(&mut self, index: u32) -> bool {
+        // In order, so that a large plan gets its turn; unless only what may never come back is lent.
+        let waits = !self.waiting_scratch.is_empty() && !self.scratch.is_stuck();
+        let is_lent = !waits && self.bind_scratch(index);
+        if !is_lent {
+            self.waiting_scratch.push_back(index);
+        }
+        is_lent
+    }
+
+    fn bind_scratch(&mut self, index: u32) -> bool {
+        let running = &mut self.running[index];
+        let wanted = running.plan.scratch_bytes();
+        let Some(block) = self.scratch.take(wanted) else {
+            return false;
+        };
+        running.plan.bind_scratch(block.buffer);
+        running.scratch = Some(block);
+        true
+    }
+
+    /// Takes the scratch memory of a plan back, if it has some.
+    #[inline]
+    pub fn return_scratch(&mut self, index: u32) {
+        if let Some(block) = self.running[index].scratch.take() {
+            self.scratch.give(block);
+        }
+    }
+
+    /// How many plans wait for scratch memory.
+    #[inline]
+    pub fn waiting_for_scratch(&self) -> usize {
+        self.waiting_scratch.len()
+    }
+
+    /// Lends the next plan its scratch memory that has waited for it and can have it. Plans get it in order; only where
+    /// what is lent may never come back, smaller ones pass one that does not fit any more: so many have been `passed`.
+    pub fn lend_next_scratch(&mut self, passed: &mut usize) -> Option<u32> {
+        while *passed < self.waiting_scratch.len() {
+            let index = *self.waiting_scratch.front()?;
+            if self.bind_scratch(index) || {
+                self.scratch.coalesce();
+                self.bind_scratch(index)
+            } {
+                self.waiting_scratch.pop_front();
+                return Some(index);
+            }
+            if !self.scratch.is_stuck() {
+                return None;
+            }
+            self.waiting_scratch.rotate_left(1);
+            *passed += 1;
+        }
+        None
+    }
+
+    /// A direct read has failed steps to be handed on.
+    pub fn wait_to_recover(&mut self, index: u32) {
+        self.recovering.push_back(index);
+    }
+
+    /// The direct read that is handed on first.
+    #[inline]
+    pub fn first_to_recover(&self) -> Option<u32> {
+        self.recovering.front().copied()
+    }
+
+    /// All of that one has been handed on.
+    pub fn first_is_recovered(&mut self) {
+        self.recovering.pop_front();
+    }
+
+    /// How many direct reads wait to be handed on.
+    pub fn waiting_to_recover(&self) -> usize {
+        self.recovering.len()
+    }
+
+    /// A plan has finished and may not be acknowledged yet.
+    pub fn hold(&mut self, index: u32) {
+        self.held.push(index);
+    }
+
+    /// How many plans may not be acknowledged yet.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The plan at some place among those that may not be acknowledged yet.
+    pub fn held_at(&self, place: usize) -> Option<u32> {
+        self.held.get(place).copied()
+    }
+
+    /// The plan at that place may be acknowledged now; another one takes the place.
+    pub fn release_held(&mut self, place: usize) {
+        self.held.swap_remove(place);
+    }
+
+    /// Whether failed members may hold commands for too long.
+    pub fn set_abandon_due(&mut self, is_due: bool) {
+        self.abandon_due = is_due;
+    }
+
+    /// The same, to be looked at once.
+    #[inline]
+    pub fn take_abandon_due(&mut self) -> bool {
+        core::mem::take(&mut self.abandon_due)
+    }
+
+    /// Plans that wait for scratch memory, to be handed on, or to be acknowledged.
+    pub fn waiting_plans(&self) -> impl Iterator<Item = u32> {
+        let queues = self.waiting_scratch.iter().chain(&self.recovering);
+        queues.chain(&self.held).copied()
+    }
+
+    /// Items for which all queues, and the plans' steps, have memory.
+    pub fn room(&self) -> usize {
+        let plans = (0..self.running.capacity() as u32).map(|index| {
+            let running = &self.running[index];
+            running.plan.room() + running.states.capacity()
+        });
+        let queues = self.waiting_scratch.capacity() + self.recovering.capacity();
+        queues + self.held.capacity() + plans.sum::<usize>()
+    }
 }

@@ -20,10 +20,7 @@ use crate::control::Controller;
 use crate::control::record::Record;
 use crate::desk::Desk;
 use crate::flight::Flight;
-use crate::flight::leftovers::Leftovers;
-use crate::flight::running::Running;
 use crate::flight::scratch::Scratch;
-use crate::flight::single::Single;
 use crate::inspection::Inspection;
 use crate::layout::Geometry;
 use crate::limits::{
@@ -35,8 +32,7 @@ use crate::members::Members;
 use crate::order::ranges::{Claimer, Ranges};
 use crate::order::{HELD_MAX, Order};
 use crate::output::Output;
-use crate::plan::{Plan, Segments, Step};
-use crate::pool::Pool;
+use crate::plan::{Segments, Step};
 use crate::setup::Setup;
 use crate::stats::Stats;
 use crate::sweeps::Sweeps;
@@ -45,7 +41,6 @@ use crate::units::{Nanos, ShardId};
 use crate::volumes::Volumes;
 use crate::volumes::volume::Volume;
 use crate::world::Input;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -124,19 +119,10 @@ impl Engine {
                 held_bands: Vec::with_capacity(HELD_MAX),
             },
             admission: Admission::new(setup.shards),
-            flight: Flight {
-                running: Pool::new(PLANS_MAX, || {
-                    Running::new(Plan::with_capacity(steps, 2 * steps), steps)
-                }),
-                singles: Pool::new(PLANS_MAX, Single::idle),
-                unplanned: 0,
-                scratch: Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
-                waiting_scratch: VecDeque::with_capacity(PLANS_MAX),
-                recovering: VecDeque::with_capacity(PLANS_MAX),
-                held: Vec::with_capacity(PLANS_MAX),
-                leftovers: Leftovers::new(),
-                abandon_due: false,
-            },
+            flight: Flight::new(
+                steps,
+                Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
+            ),
             hole_logs: Logs {
                 logs: Vec::new(),
                 owing_logs: Vec::with_capacity(PLANS_MAX),

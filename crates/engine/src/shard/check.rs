@@ -62,14 +62,14 @@ impl Engine {
         );
         let unplanned = |index: &&u32| self.flight.singles[**index].waits_for().next().is_some();
         assert_eq!(
-            self.flight.unplanned,
+            self.flight.unplanned(),
             singles.iter().filter(unplanned).count(),
             "single requests that may yet need a plan, as counted and as there are"
         );
         assert!(
-            self.flight.unplanned <= self.flight.running.available(),
+            self.flight.unplanned() <= self.flight.running.available(),
             "{} single requests may need a plan, and {} are free",
-            self.flight.unplanned,
+            self.flight.unplanned(),
             self.flight.running.available()
         );
     }
@@ -209,15 +209,9 @@ impl Engine {
 
     fn check_waiting_plans(&self, plans: &[u32]) {
         let mut waits = Counts::of(plans);
-        let lists = self
-            .flight
-            .waiting_scratch
-            .iter()
-            .chain(&self.flight.recovering);
-        let lists = lists
-            .chain(&self.flight.held)
-            .chain(&self.hole_logs.unlogged);
-        lists.for_each(|&index| waits.add("plan", index));
+        let lists = self.flight.waiting_plans();
+        let lists = lists.chain(self.hole_logs.unlogged.iter().copied());
+        lists.for_each(|index| waits.add("plan", index));
         if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
             waits.add("plan", index);
         }

@@ -24,10 +24,10 @@ impl Engine {
                 .iter()
                 .map(|volume| volume.writes_running as usize)
                 .sum(),
-            scratch_waiting: self.flight.waiting_scratch.len(),
+            scratch_waiting: self.flight.waiting_for_scratch(),
             log_waiting: self.hole_logs.logs_waiting,
-            acknowledgements: self.flight.held.len(),
-            recoveries: self.flight.recovering.len(),
+            acknowledgements: self.flight.held(),
+            recoveries: self.flight.waiting_to_recover(),
         }
     }
 
@@ -39,20 +39,14 @@ impl Engine {
             self.admission.forward_backlog.capacity(),
             self.admission.waiting_forward.capacity(),
             self.admission.stalled.capacity(),
-            self.flight.waiting_scratch.capacity(),
-            self.flight.held.capacity(),
-            self.flight.recovering.capacity(),
+            self.flight.room(),
             self.hole_logs.owing_logs.capacity(),
             self.order.held_bands.capacity(),
             self.desk.room(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
-        let plans = (0..self.flight.running.capacity() as u32).map(|index| {
-            let running = &self.flight.running[index];
-            running.plan.room() + running.states.capacity()
-        });
         let logs = self.hole_logs.logs.iter().map(|log| log.room());
-        let all: [usize; 3] = [blocked.sum(), plans.sum(), logs.sum()];
+        let all: [usize; 2] = [blocked.sum(), logs.sum()];
         queues.into_iter().chain(all).sum()
     }
 }

@@ -89,7 +89,10 @@ impl Engine {
             return;
         }
         let has_work = !is_empty(&keeper.wanted) || keeper.changed.0 != keeper.changed.1;
-        if has_work && self.plans_available() > 0 && !self.volumes[keeper.volume].records_nothing {
+        if has_work
+            && self.flight.plans_available() > 0
+            && !self.volumes[keeper.volume].records_nothing
+        {
             self.keepers[index].take_wanted();
             self.keepers[index].stage = Stage::Writing;
             self.issue_bits(index);
@@ -98,13 +101,13 @@ impl Engine {
 
     /// Writes what has changed to everybody who carries the bitmap.
     fn issue_bits(&mut self, index: usize) {
-        let plan = self.flight.running.take().expect("a plan is available");
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
         let volume = keeper.volume as u8;
         let length_bytes = (to - from) as u64 * 8;
+        let work = Work::Bitmap { volume };
+        let plan = self.flight.take_plan(work, volume, NONE);
         let running = &mut self.flight.running[plan];
-        running.prepare(Work::Bitmap { volume }, volume, NONE);
         let kind = StepKind::Write { fua: true };
         for (slot, member) in (0u8..).zip(&self.volumes[keeper.volume].view.slots) {
             if member.is_none() {
@@ -243,12 +246,11 @@ impl Engine {
         if slots.0 | shadows.0 == 0 {
             return self.clear_bits(index);
         }
-        if self.plans_available() == 0 {
+        if self.flight.plans_available() == 0 {
             return;
         }
-        let plan = self.flight.running.take().expect("a plan is available");
         let work = Work::Bitmap { volume: at as u8 };
-        self.flight.running[plan].prepare(work, at as u8, NONE);
+        let plan = self.flight.take_plan(work, at as u8, NONE);
         mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
         self.keepers[index].stage = Stage::Flushing;
         self.start(plan);
@@ -257,7 +259,7 @@ impl Engine {
     /// Everything written in the regions is durable on all drives. If that is still so, their bits go.
     fn clear_bits(&mut self, index: usize) {
         let at = self.keepers[index].volume;
-        if self.is_whole(at) && self.plans_available() > 0 {
+        if self.is_whole(at) && self.flight.plans_available() > 0 {
             let keeper = &mut self.keepers[index];
             keeper.take_clearing();
             let message = Message::RegionsCleared {

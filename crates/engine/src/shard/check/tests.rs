@@ -98,7 +98,7 @@ macro_rules! noticed {
 
 noticed! {
     a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.begun(false);
-    a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.unplanned = 0;
+    a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.single_needs_none();
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
     a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].outstanding += 1;
     a_lost_lock_is_noticed, "those who hold one", |engine| engine.flight.running[0].lock = 5;
@@ -112,8 +112,8 @@ noticed! {
     a_request_in_a_list_too_many_is_noticed, "lists in which request 0 waits", |engine| {
         engine.admission.stalled.push_back(0);
     };
-    a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.held.push(0);
-    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.held.push(7);
+    a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.hold(0);
+    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.hold(7);
     a_leak_of_a_part_is_noticed, "parts that wait or are planned", |engine| {
         engine.order.ranges.parts.take();
     };

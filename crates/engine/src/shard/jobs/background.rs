@@ -47,7 +47,7 @@ impl Engine {
             return;
         }
         loop {
-            let plans_available = self.plans_available();
+            let plans_available = self.flight.plans_available();
             let volume = &mut self.volumes[at];
             let job = volume.job.as_mut().expect("its job is run");
             if !job.may_start(depth, self.desk.now()) {

@@ -37,7 +37,7 @@ impl Engine {
         let mine =
             volume.shape.owner(row, self.desk.shards()) == self.desk.id() && !volume.view.stopping;
         let room = self.order.ranges.parts.available() > PARTS_RESERVED
-            && self.plans_available() > PLANS_RESERVED;
+            && self.flight.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {
             return self.desk.emit(refused);
         }

@@ -254,17 +254,16 @@ impl Engine {
     }
 
     fn flush_log(&mut self, index: usize) {
-        if self.plans_available() == 0 {
+        if self.flight.plans_available() == 0 {
             return;
         }
         let log = &mut self.hole_logs.logs[index];
         let at = log.unit.volume.0;
         let volume = &self.volumes[at as usize];
         let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
-        let plan = self.flight.running.take().expect("a plan is available");
         log.stage = Stage::Flushing;
         let work = Work::LogFlush { log: index as u32 };
-        self.flight.running[plan].prepare(work, at, NONE);
+        let plan = self.flight.take_plan(work, at, NONE);
         mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
         self.start(plan);
     }

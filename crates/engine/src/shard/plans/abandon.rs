@@ -44,7 +44,7 @@ impl Engine {
     /// Stops waiting for what failed members have held for too long. Called while no output is queued,
     /// because an output may name a command that goes here.
     pub(crate) fn abandon_overdue(&mut self) {
-        if !core::mem::take(&mut self.flight.abandon_due) {
+        if !self.flight.take_abandon_due() {
             return;
         }
         let overdue = |member: &MemberId| {

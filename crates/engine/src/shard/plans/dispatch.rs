@@ -54,7 +54,7 @@ impl Engine {
     /// Plans what can run in all bands with waiting work.
     #[inline]
     pub(crate) fn dispatch_ready(&mut self) {
-        while self.plans_available() > PLANS_FOR_DISPATCH {
+        while self.flight.plans_available() > PLANS_FOR_DISPATCH {
             let Some(entry) = self.order.ranges.next_ready() else {
                 return;
             };
@@ -66,7 +66,7 @@ impl Engine {
     #[inline(never)]
     fn dispatch(&mut self, entry: u32) {
         while let Some(chosen) = self.choose(entry) {
-            if self.plans_available() <= PLANS_FOR_DISPATCH {
+            if self.flight.plans_available() <= PLANS_FOR_DISPATCH {
                 let key = self.order.ranges.key(entry);
                 self.order.ranges.requeue(key, chosen.first);
                 break;
@@ -206,7 +206,6 @@ impl Engine {
             .order
             .ranges
             .lock(entry, chosen.data_index, chosen.low, chosen.high);
-        let index = self.flight.running.take().expect("a plan is available");
         let work = match part.kind {
             PartKind::Write { .. } | PartKind::Zero { .. } => Work::Write {
                 parts: chosen.first,
@@ -218,7 +217,7 @@ impl Engine {
                 repair: false,
             },
         };
-        self.flight.running[index].prepare(work, key.volume, lock);
+        let index = self.flight.take_plan(work, key.volume, lock);
         if let Work::Write { .. } = work {
             self.volumes[key.volume as usize].plans_writing += 1;
         }

@@ -127,7 +127,7 @@ impl Engine {
         }
         match self.flight.running[index].work {
             Work::Direct { .. } => {
-                self.flight.recovering.push_back(index);
+                self.flight.wait_to_recover(index);
                 self.continue_recovering();
             }
             Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
@@ -170,7 +170,8 @@ impl Engine {
             self.desk.emit(Event::MemberOverdue(member));
             self.fail_member(member, ErrorClass::Path, 110);
         }
-        self.flight.abandon_due = !self.members.failed().is_empty();
+        self.flight
+            .set_abandon_due(!self.members.failed().is_empty());
     }
 
     /// The name that a command of a plan went out with.

@@ -29,13 +29,8 @@ impl Engine {
             // Planned around members whose failure is not on record: they miss this write.
             running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
         }
-        if running.plan.scratch_bytes() > 0 {
-            // In order, so that a large plan gets its turn; unless only what may never come back is lent.
-            let waits = !self.flight.waiting_scratch.is_empty() && !self.flight.scratch.is_stuck();
-            if waits || !self.bind_scratch(index) {
-                self.flight.waiting_scratch.push_back(index);
-                return;
-            }
+        if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
+            return;
         }
         self.advance(index);
     }
@@ -51,29 +46,16 @@ impl Engine {
             running.outstanding == 0,
             "plan {index} is made anew while steps are out"
         );
-        if let Some(block) = running.scratch.take() {
-            self.flight.scratch.give(block);
-        }
+        self.flight.return_scratch(index);
+        let running = &mut self.flight.running[index];
         running.clear();
         running.states.clear();
     }
 
-    fn bind_scratch(&mut self, index: u32) -> bool {
-        let running = &mut self.flight.running[index];
-        let wanted = running.plan.scratch_bytes();
-        let Some(block) = self.flight.scratch.take(wanted) else {
-            return false;
-        };
-        running.plan.bind_scratch(block.buffer);
-        running.scratch = Some(block);
-        true
-    }
-
-    /// Starts plans that waited for scratch memory, in order. Only where what is lent may never come back,
-    /// smaller plans pass one that does not fit any more.
+    /// Starts plans that waited for scratch memory and can have it now.
     #[inline]
     pub(crate) fn retry_scratch(&mut self) {
-        if !self.flight.waiting_scratch.is_empty() {
+        if self.flight.waiting_for_scratch() > 0 {
             self.retry_scratch_some();
         }
     }
@@ -81,21 +63,8 @@ impl Engine {
     #[inline(never)]
     fn retry_scratch_some(&mut self) {
         let mut passed = 0;
-        while passed < self.flight.waiting_scratch.len()
-            && let Some(&index) = self.flight.waiting_scratch.front()
-        {
-            if self.bind_scratch(index) || {
-                self.flight.scratch.coalesce();
-                self.bind_scratch(index)
-            } {
-                self.flight.waiting_scratch.pop_front();
-                self.advance(index);
-            } else if self.flight.scratch.is_stuck() {
-                self.flight.waiting_scratch.rotate_left(1);
-                passed += 1;
-            } else {
-                return;
-            }
+        while let Some(index) = self.flight.lend_next_scratch(&mut passed) {
+            self.advance(index);
         }
     }
 
@@ -282,10 +251,8 @@ impl Engine {
             volume.plans_writing -= 1;
             volume.plans_ended = volume.plans_ended.wrapping_add(1);
         }
-        if let Some(block) = running.scratch.take() {
-            self.flight.scratch.give(block);
-        }
-        let lock = core::mem::replace(&mut running.lock, NONE);
+        self.flight.return_scratch(index);
+        let lock = core::mem::replace(&mut self.flight.running[index].lock, NONE);
         if lock != NONE {
             self.order.ranges.unlock(lock);
         }
@@ -294,14 +261,14 @@ impl Engine {
 
     /// Flushes drives for the controller.
     pub(crate) fn flush_members(&mut self, ticket: u32, members: MemberSet) {
-        if self.plans_available() == 0 {
+        if self.flight.plans_available() == 0 {
             let outcome = FlushOutcome::Busy;
             return self
                 .desk
                 .tell_controller(Message::Flushed { ticket, outcome });
         }
-        let index = self.flight.running.take().expect("a plan is available");
-        self.flight.running[index].prepare(Work::ControlFlush { ticket }, u8::MAX, NONE);
+        let work = Work::ControlFlush { ticket };
+        let index = self.flight.take_plan(work, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
             self.flight.running[index].plan.push(step);

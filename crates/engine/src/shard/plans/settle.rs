@@ -26,7 +26,7 @@ impl Engine {
         let recorded = running.missed.within(self.members.durable_failed())
             || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.is_to_be_held(index) {
-            self.flight.held.push(index);
+            self.flight.hold(index);
             return;
         }
         self.settle(index);
@@ -37,14 +37,13 @@ impl Engine {
         self.settle_logs();
         self.settle_unlogged();
         let mut at = 0;
-        while at < self.flight.held.len() {
-            let index = self.flight.held[at];
+        while let Some(index) = self.flight.held_at(at) {
             if self.flight.running[index]
                 .missed
                 .within(self.members.durable_failed())
                 || self.hopeless(index)
             {
-                self.flight.held.swap_remove(at);
+                self.flight.release_held(at);
                 self.settle(index);
             } else {
                 at += 1;

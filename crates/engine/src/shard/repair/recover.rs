@@ -64,11 +64,11 @@ impl Engine {
     /// Hands failed steps of direct reads on to reconstruction, as far as parts are free.
     #[inline]
     pub(crate) fn continue_recovering(&mut self) {
-        while let Some(&plan_index) = self.flight.recovering.front() {
+        while let Some(plan_index) = self.flight.first_to_recover() {
             if !self.recover_plan(plan_index) {
                 return;
             }
-            self.flight.recovering.pop_front();
+            self.flight.first_is_recovered();
             let request = self.direct_request(plan_index);
             self.release(plan_index);
             self.piece_done(request, Ok(()));

@@ -67,15 +67,11 @@ impl Engine {
     fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
         let at = self.admission.requests[index].request.volume.0 as usize;
         loop {
-            if self.plans_available() <= PLANS_RESERVED {
+            if self.flight.plans_available() <= PLANS_RESERVED {
                 return false;
             }
-            let plan_index = self.flight.running.take().expect("a plan is available");
-            self.flight.running[plan_index].prepare(
-                Work::Direct { request: index },
-                at as u8,
-                NONE,
-            );
+            let work = Work::Direct { request: index };
+            let plan_index = self.flight.take_plan(work, at as u8, NONE);
             let mut bytes = 0;
             let mut all = true;
             loop {
@@ -354,7 +350,7 @@ impl Engine {
     }
 
     fn issue_flush(&mut self, index: u32) -> bool {
-        if self.plans_available() <= PLANS_RESERVED {
+        if self.flight.plans_available() <= PLANS_RESERVED {
             return false;
         }
         let at = self.admission.requests[index].request.volume.0;
@@ -370,8 +366,8 @@ impl Engine {
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;
         }
-        let plan_index = self.flight.running.take().expect("a plan is available");
-        self.flight.running[plan_index].prepare(Work::Direct { request: index }, at, NONE);
+        let work = Work::Direct { request: index };
+        let plan_index = self.flight.take_plan(work, at, NONE);
         crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
         self.flight.running[plan_index].missed = unrecorded;

@@ -40,12 +40,6 @@ pub(crate) struct Place {
 }
 
 impl Engine {
-    /// Plans that can still be started: every single request may need one.
-    #[inline]
-    pub(crate) fn plans_available(&self) -> usize {
-        self.flight.running.available() - self.flight.unplanned
-    }
-
     /// Starts a request without a plan; false if it needs one. The tag of a request that was forwarded
     /// `from` another shard is its ticket there.
     #[inline]
@@ -59,7 +53,7 @@ impl Engine {
     /// pay for those that wait.
     #[inline(always)]
     pub(crate) fn start_as_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
-        if self.plans_available() <= PLANS_RESERVED
+        if self.flight.plans_available() <= PLANS_RESERVED
             // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
             // so it must not fail any more for want of a slot.
             || self.flight.singles.available() == 0
@@ -254,7 +248,7 @@ impl Engine {
 
     #[inline]
     fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
-        self.flight.unplanned += 1;
+        self.flight.single_begins();
         let single = &mut self.flight.singles[index];
         let volume = &self.volumes[single.request.volume.0 as usize];
         let length_bytes = u64::from(single.request.length_bytes);
@@ -318,7 +312,7 @@ impl Engine {
 
     #[inline]
     fn finish_single(&mut self, index: u32) {
-        self.flight.unplanned -= 1;
+        self.flight.single_needs_none();
         let lock = self.flight.singles[index].lock;
         if lock != NONE {
             self.order.ranges.unlock_quiet(lock);

@@ -53,16 +53,12 @@ impl Engine {
         } else {
             self.order.ranges.lock_in_band(lock)
         };
-        let plan_index = self
-            .flight
-            .running
-            .take()
-            .expect("a plan is kept for every single request");
-        let running = &mut self.flight.running[plan_index];
         let work = Work::Direct {
             request: request_index,
         };
-        running.prepare(work, request.volume.0, lock);
+        // There is one: it was kept for this request.
+        let plan_index = self.flight.take_plan(work, request.volume.0, lock);
+        let running = &mut self.flight.running[plan_index];
         running.states.clear();
         let single = &mut self.flight.singles[index];
         for copy in 0..usize::from(single.copies) {
@@ -86,7 +82,7 @@ impl Engine {
         running.single = index;
         single.plan = plan_index;
         single.lock = NONE;
-        self.flight.unplanned -= 1;
+        self.flight.single_needs_none();
         self.desk.stats.plans_direct += 1;
     }
 
