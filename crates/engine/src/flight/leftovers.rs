@@ -13,54 +13,94 @@ use alloc::vec::Vec;
 
 /// Commands that one plan left behind.
 #[derive(Debug)]
-pub(crate) struct Leftover {
+struct Leftover {
     /// How many have not come back.
-    pub commands: u16,
-    pub members: MemberSet,
-    pub scratch: Option<ScratchBlock>,
-    /// First of a chain of pins.
-    pub pins: u32,
+    commands: u16,
+    members: MemberSet,
+    scratch: Option<ScratchBlock>,
+    pins: Pins,
 }
 
 /// Memory of a client that such commands may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pin {
-    pub buffer: Buffer,
+struct Pin {
+    buffer: Buffer,
     /// The shard whose client it is.
-    pub home: ShardId,
-    pub next: u32,
+    home: ShardId,
+    next: Pins,
+}
+
+/// A chain of pieces of memory of clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pins(u32);
+
+impl Pins {
+    /// No memory.
+    pub const NONE: Pins = Pins(NONE);
+}
+
+/// What is left out when a command has come back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StillOut {
+    /// Others of the same name.
+    Others,
+    /// None: this memory is free again.
+    None {
+        scratch: Option<ScratchBlock>,
+        pins: Pins,
+    },
 }
 
 /// All of them. See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
-    pub list: Pool<Leftover>,
+    list: Pool<Leftover>,
     /// Owner and place in the list of those that there are.
-    pub owners: Vec<(u64, u32)>,
-    pub pins: Pool<Pin>,
+    owners: Vec<(u64, u32)>,
+    pins: Pool<Pin>,
     /// What plans will need that have given up commands and still run.
-    pub promised: Room,
+    promised: Room,
 }
 
 /// Entries that a plan needs when it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Room {
-    pub leftovers: usize,
-    pub pins: usize,
+    leftovers: usize,
+    pins: usize,
+}
+
+impl Room {
+    /// What a plan needs at most: an entry for its own commands, one for those of the single request that it was, each with
+    /// so many pieces of memory of clients.
+    pub fn of_plan(pieces: usize) -> Room {
+        Room {
+            leftovers: 2,
+            pins: 2 * pieces,
+        }
+    }
+
+    /// Room for both.
+    pub fn and(self, other: Room) -> Room {
+        Room {
+            leftovers: self.leftovers + other.leftovers,
+            pins: self.pins + other.pins,
+        }
+    }
 }
 
 impl Leftovers {
+    /// Nothing is left behind.
     pub fn new() -> Leftovers {
         let leftover = || Leftover {
             commands: 0,
             members: MemberSet::default(),
             scratch: None,
-            pins: NONE,
+            pins: Pins::NONE,
         };
         let pin = Pin {
             buffer: Buffer(0),
             home: ShardId(0),
-            next: NONE,
+            next: Pins::NONE,
         };
         Leftovers {
             list: Pool::new(LEFTOVERS_MAX, leftover),
@@ -71,7 +111,7 @@ impl Leftovers {
     }
 
     /// Commands that have not come back, and who has them.
-    pub(crate) fn count(&self) -> (usize, MemberSet) {
+    pub fn count(&self) -> (usize, MemberSet) {
         let mut found = (0, MemberSet::default());
         for &(_, at) in &self.owners {
             found.0 += usize::from(self.list[at].commands);
@@ -86,26 +126,42 @@ impl Leftovers {
         blocks.flatten()
     }
 
-    pub(crate) fn position(&self, owner: u64) -> Option<usize> {
+    fn position(&self, name: Token) -> Option<usize> {
+        let owner = name.owner();
         self.owners.iter().position(|&(other, _)| other == owner)
     }
 
-    /// Adds an entry, for which room was promised.
-    pub(crate) fn add(&mut self, owner: u64, leftover: Leftover) {
-        assert!(leftover.commands > 0, "nothing is left behind");
+    /// Whether a command that was left behind has the same owner as this one.
+    pub fn has_name(&self, name: Token) -> bool {
+        self.position(name).is_some()
+    }
+
+    /// Adds the commands that a plan leaves behind, with the memory that they may use. Room for it was promised.
+    pub fn add(
+        &mut self,
+        name: Token,
+        (commands, members): (u16, MemberSet),
+        scratch: Option<ScratchBlock>,
+        pins: Pins,
+    ) {
+        assert!(commands > 0, "nothing is left behind");
         assert!(
-            self.position(owner).is_none(),
+            !self.has_name(name),
             "two plans have left commands of one name behind"
         );
         let at = self.list.take().expect("room for it was promised");
-        self.list[at] = leftover;
-        self.owners.push((owner, at));
+        self.list[at] = Leftover {
+            commands,
+            members,
+            scratch,
+            pins,
+        };
+        self.owners.push((name.owner(), at));
     }
 
     /// Adds a command that has no memory to keep; false if too much is out already.
     pub fn add_command(&mut self, name: Token, member: MemberId) -> bool {
-        let owner = name.owner();
-        if let Some(position) = self.position(owner) {
+        if let Some(position) = self.position(name) {
             let leftover = &mut self.list[self.owners[position].1];
             leftover.commands += 1;
             leftover.members.insert(member);
@@ -113,47 +169,78 @@ impl Leftovers {
         }
         let has_room = self.promised.leftovers < self.list.available();
         if has_room {
-            let leftover = Leftover {
-                commands: 1,
-                members: [member].into_iter().collect(),
-                scratch: None,
-                pins: NONE,
-            };
-            self.add(owner, leftover);
+            let members = [member].into_iter().collect();
+            self.add(name, (1, members), None, Pins::NONE);
         }
         has_room
     }
 
+    /// Puts a piece of memory of a client of shard `home` before a chain of them.
+    pub fn pin(&mut self, buffer: Buffer, home: ShardId, next: Pins) -> Pins {
+        let at = self.pins.take().expect("room for the pins was promised");
+        self.pins[at] = Pin { buffer, home, next };
+        Pins(at)
+    }
+
+    /// Takes the first piece off a chain: the memory, and the shard whose client has it.
+    pub fn unpin(&mut self, chain: &mut Pins) -> Option<(Buffer, ShardId)> {
+        let Pins(at) = *chain;
+        if at == NONE {
+            return None;
+        }
+        let Pin { buffer, home, next } = self.pins[at];
+        self.pins.give(at);
+        *chain = next;
+        Some((buffer, home))
+    }
+
+    /// A command that was left behind has come back.
+    pub fn came_back(&mut self, name: Token) -> StillOut {
+        let position = self.position(name);
+        let position = position.unwrap_or_else(|| panic!("{name:?} was answered, and is not out"));
+        let at = self.owners[position].1;
+        let leftover = &mut self.list[at];
+        leftover.commands -= 1;
+        if leftover.commands > 0 {
+            return StillOut::Others;
+        }
+        let (scratch, pins) = (leftover.scratch.take(), leftover.pins);
+        self.owners.swap_remove(position);
+        self.list.give(at);
+        StillOut::None { scratch, pins }
+    }
+
     /// The generation itself if no command still bears its `name`, else the next such one.
     pub fn free_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
-        if self.position(name(generation).owner()).is_none() {
-            return generation;
+        if self.has_name(name(generation)) {
+            return self.next_generation(generation, name);
         }
-        self.next_generation(generation, name)
+        generation
     }
 
     /// A generation whose `name` no command still bears. There are more generations than entries.
-    pub(crate) fn next_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
+    pub fn next_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
         let mut next = generation;
         loop {
             next = (next + 1) % GENERATIONS;
-            if self.position(name(next).owner()).is_none() {
+            if !self.has_name(name(next)) {
                 return next;
             }
         }
     }
 
-    pub(crate) fn promise(&mut self, room: Room) -> bool {
-        let leftovers = self.promised.leftovers + room.leftovers;
-        let pins = self.promised.pins + room.pins;
-        let fits = leftovers <= self.list.available() && pins <= self.pins.available();
+    /// Keeps room for what a plan may leave behind; false if there is not enough.
+    pub fn promise(&mut self, room: Room) -> bool {
+        let all = self.promised.and(room);
+        let fits = all.leftovers <= self.list.available() && all.pins <= self.pins.available();
         if fits {
-            self.promised = Room { leftovers, pins };
+            self.promised = all;
         }
         fits
     }
 
-    pub(crate) fn take_back_promise(&mut self, room: Room) {
+    /// The plan needs that room no more, or is about to use it.
+    pub fn take_back_promise(&mut self, room: Room) {
         self.promised.leftovers -= room.leftovers;
         self.promised.pins -= room.pins;
     }

@@ -1,11 +1,19 @@
 //! What must hold of what is left behind, between two turns.
 
-use crate::flight::leftovers::Leftovers;
+use crate::flight::leftovers::{Leftovers, Pins, Room};
 use crate::order::ranges::NONE;
 use alloc::vec::Vec;
 
 impl Leftovers {
-    pub(crate) fn check(&self) {
+    /// Names, pins, and the room that is promised: as much as plans say that they were `promised`.
+    ///
+    /// # Panics
+    /// Something does not hold that must; the message says what.
+    pub fn check(&self, promised: Room) {
+        assert_eq!(
+            self.promised, promised,
+            "room that is promised, and that of plans which have left commands"
+        );
         let entries = self.list.in_use("leftover");
         let mut named: Vec<u32> = self.owners.iter().map(|&(_, at)| at).collect();
         named.sort_unstable();
@@ -28,14 +36,14 @@ impl Leftovers {
                 leftover.commands > 0 && !leftover.members.is_empty(),
                 "nobody has the commands of leftover {at}: {leftover:?}"
             );
-            let mut pin = leftover.pins;
+            let Pins(mut pin) = leftover.pins;
             while pin != NONE {
                 assert!(
                     pinned.len() < self.pins.used(),
                     "the pins of leftover {at} have no end"
                 );
                 pinned.push(pin);
-                pin = self.pins[pin].next;
+                Pins(pin) = self.pins[pin].next;
             }
         }
         pinned.sort_unstable();

@@ -15,7 +15,7 @@
 //! tells late answers from others. How much can be left behind is limited; beyond that a plan waits.
 
 use crate::control::message::Message;
-use crate::flight::leftovers::{Leftover, Pin, Room};
+use crate::flight::leftovers::{Pins, Room, StillOut};
 use crate::flight::running::Work;
 use crate::flight::scratch::ScratchBlock;
 use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX};
@@ -90,18 +90,14 @@ impl Engine {
         }
     }
 
-    /// Makes sure of what a plan needs at most when it goes: an entry for its own commands, one for those of
-    /// the single request that it was, each with all the memory.
+    /// Keeps room for what the plan may leave behind when it goes; false if there is not enough.
     fn promise_room(&mut self, index: u32) -> bool {
-        let (mut pins, mut part) = (1, self.flight.running[index].work.parts());
+        let (mut pieces, mut part) = (1, self.flight.running[index].work.parts());
         while part != NONE {
-            pins += 1;
+            pieces += 1;
             part = self.order.ranges.parts[part].next;
         }
-        let room = Room {
-            leftovers: 2,
-            pins: 2 * pins,
-        };
+        let room = Room::of_plan(pieces);
         self.flight.running[index].promised = room;
         self.flight.leftovers.promise(room)
     }
@@ -177,29 +173,25 @@ impl Engine {
         let pins = if running.payload_left {
             self.pin_payload(running.work)
         } else {
-            NONE
+            Pins::NONE
         };
-        let leftover = Leftover {
-            commands,
-            members,
-            scratch,
-            pins,
-        };
-        self.flight.leftovers.add(name.owner(), leftover);
+        self.flight
+            .leftovers
+            .add(name, (commands, members), scratch, pins);
     }
 
-    /// Pins all memory of clients that a plan's work uses; returns the chain of pins.
-    fn pin_payload(&mut self, work: Work) -> u32 {
+    /// Pins all memory of clients that a plan's work uses.
+    fn pin_payload(&mut self, work: Work) -> Pins {
         if let Work::Direct { request } = work {
             let asked = self.admission.requests[request].request;
             let has_payload = matches!(asked.operation, Operation::Read | Operation::Write);
             return if has_payload {
-                self.pin(request, asked.buffer, NONE)
+                self.pin(request, asked.buffer, Pins::NONE)
             } else {
-                NONE
+                Pins::NONE
             };
         }
-        let (mut pins, mut at) = (NONE, work.parts());
+        let (mut pins, mut at) = (Pins::NONE, work.parts());
         while at != NONE {
             let part = self.order.ranges.parts[at];
             let has_payload = matches!(
@@ -214,48 +206,35 @@ impl Engine {
         pins
     }
 
-    fn pin(&mut self, request: u32, buffer: Buffer, next: u32) -> u32 {
-        let at = self.flight.leftovers.pins.take();
-        let at = at.expect("room for the pins was promised");
+    fn pin(&mut self, request: u32, buffer: Buffer, next: Pins) -> Pins {
         let home = self.admission.requests[request]
             .origin
             .map_or(self.desk.id(), |origin| origin.shard);
-        self.flight.leftovers.pins[at] = Pin { buffer, home, next };
         self.desk.ask(if home == self.desk.id() {
             Output::Pin(buffer)
         } else {
             Output::Send(home, Message::Pin(buffer))
         });
-        at
+        self.flight.leftovers.pin(buffer, home, next)
     }
 
     /// A command has come back whose plan is gone.
     #[cold]
     pub(crate) fn came_back_late(&mut self, token: Token) {
-        let position = self.flight.leftovers.position(token.owner());
-        let position = position.unwrap_or_else(|| panic!("{token:?} was answered, and is not out"));
-        let at = self.flight.leftovers.owners[position].1;
         self.desk.stats.returned += 1;
-        self.flight.leftovers.list[at].commands -= 1;
-        if self.flight.leftovers.list[at].commands > 0 {
+        let StillOut::None { scratch, mut pins } = self.flight.leftovers.came_back(token) else {
             return;
-        }
-        if let Some(block) = self.flight.leftovers.list[at].scratch.take() {
+        };
+        if let Some(block) = scratch {
             self.flight.scratch.unpin(block);
         }
-        let mut pin = self.flight.leftovers.list[at].pins;
-        while pin != NONE {
-            let Pin { buffer, home, next } = self.flight.leftovers.pins[pin];
+        while let Some((buffer, home)) = self.flight.leftovers.unpin(&mut pins) {
             self.desk.ask(if home == self.desk.id() {
                 Output::Release(buffer)
             } else {
                 Output::Send(home, Message::Release(buffer))
             });
-            self.flight.leftovers.pins.give(pin);
-            pin = next;
         }
-        self.flight.leftovers.owners.swap_remove(position);
-        self.flight.leftovers.list.give(at);
     }
 
     /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
