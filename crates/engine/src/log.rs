@@ -25,19 +25,142 @@
 pub(crate) mod slot;
 pub mod unit;
 
+use crate::limits::PLANS_MAX;
 use crate::log::slot::SlotLog;
 use crate::units::MemberSet;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
-/// See the module's prose.
+/// The logs that a shard writes, by number, and the plans that wait for one or for the record. See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Logs {
-    /// The write-hole logs that this shard writes.
-    pub(crate) logs: Vec<SlotLog>,
-    /// Pieces of plans that have left a log, and members that missed them and whose failure is not on record.
-    pub(crate) owing_logs: Vec<(u32, MemberSet)>,
-    /// Plans that wait for members' failures to be on record: see above.
-    pub(crate) unlogged: Vec<u32>,
-    /// Plans that wait for the next unit of one.
-    pub(crate) logs_waiting: usize,
+    logs: Vec<SlotLog>,
+    /// Logs that plans have left, and members that missed what these wrote and whose failure is not on record.
+    owed: Vec<(u32, MemberSet)>,
+    /// Plans that wait for members' failures to be on record before they write.
+    unlogged: Vec<u32>,
+    /// Plans that wait for the next unit of a log, and logs that are to be emptied.
+    waiting: usize,
+}
+
+impl Logs {
+    /// No logs.
+    pub fn new() -> Logs {
+        Logs {
+            logs: Vec::new(),
+            owed: Vec::with_capacity(PLANS_MAX),
+            unlogged: Vec::with_capacity(PLANS_MAX),
+            waiting: 0,
+        }
+    }
+
+    /// Adds a log; returns its number.
+    pub fn open(&mut self, log: SlotLog) -> u32 {
+        self.logs.push(log);
+        self.logs.len() as u32 - 1
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &SlotLog> {
+        self.logs.iter()
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut SlotLog> {
+        self.logs.iter_mut()
+    }
+
+    /// How many plans wait for the next unit of a log, with the logs that are to be emptied.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// A plan waits for a log's next unit.
+    pub fn wait(&mut self, log: u32, plan: u32) {
+        self.logs[log as usize].waiting.push_back(plan);
+        self.waiting += 1;
+    }
+
+    /// Takes the plan out of a log's queue that has waited longest.
+    pub fn take_first(&mut self, log: usize) -> Option<u32> {
+        let plan = self.logs[log].waiting.pop_front();
+        self.waiting -= usize::from(plan.is_some());
+        plan
+    }
+
+    /// Takes the plan at some place out of a log's queue.
+    pub fn take_at(&mut self, log: usize, place: usize) {
+        let plan = self.logs[log].waiting.remove(place);
+        self.waiting -= usize::from(plan.is_some());
+    }
+
+    /// The next unit of a log is to be one without entries.
+    pub fn empty_next(&mut self, log: usize) {
+        let was_asked_for = core::mem::replace(&mut self.logs[log].to_empty, true);
+        self.waiting += usize::from(!was_asked_for);
+    }
+
+    /// That need not be so any more. Returns whether it was to be.
+    pub fn forget_emptying(&mut self, log: usize) -> bool {
+        let was_asked_for = core::mem::take(&mut self.logs[log].to_empty);
+        self.waiting -= usize::from(was_asked_for);
+        was_asked_for
+    }
+
+    /// A plan has left a log, and members missed what it wrote: as long as that is not on record, it is owed to the log.
+    pub fn owe(&mut self, log: u32, missed: MemberSet) {
+        self.owed.push((log, missed));
+    }
+
+    /// All that is owed, in no order.
+    pub fn owed(&self) -> &[(u32, MemberSet)] {
+        &self.owed
+    }
+
+    /// What is owed at some place is so no more; something else takes the place.
+    pub fn forgive(&mut self, place: usize) {
+        self.owed.swap_remove(place);
+    }
+
+    /// A plan waits for the record before it writes.
+    pub fn wait_for_record(&mut self, plan: u32) {
+        self.unlogged.push(plan);
+    }
+
+    /// The plans that wait for the record, in order.
+    pub fn waiting_for_record(&self) -> &[u32] {
+        &self.unlogged
+    }
+
+    /// Takes the plan that has waited longest for the record, of which there is one.
+    pub fn take_first_recorded(&mut self) -> u32 {
+        self.unlogged.remove(0)
+    }
+
+    /// Items for which the logs and their queues have memory.
+    pub fn room(&self) -> usize {
+        self.owed.capacity() + self.logs.iter().map(SlotLog::room).sum::<usize>()
+    }
+}
+
+impl Index<usize> for Logs {
+    type Output = SlotLog;
+
+    #[inline]
+    fn index(&self, log: usize) -> &SlotLog {
+        &self.logs[log]
+    }
+}
+
+impl IndexMut<usize> for Logs {
+    #[inline]
+    fn index_mut(&mut self, log: usize) -> &mut SlotLog {
+        &mut self.logs[log]
+    }
 }

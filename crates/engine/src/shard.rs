@@ -24,8 +24,7 @@ use crate::flight::scratch::Scratch;
 use crate::inspection::Inspection;
 use crate::layout::Geometry;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX,
-    VOLUMES_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX, VOLUMES_MAX,
 };
 use crate::log::Logs;
 use crate::members::Members;
@@ -123,12 +122,7 @@ impl Engine {
                 steps,
                 Scratch::new(setup.scratch.0, setup.scratch.1, scratch_least),
             ),
-            hole_logs: Logs {
-                logs: Vec::new(),
-                owing_logs: Vec::with_capacity(PLANS_MAX),
-                unlogged: Vec::with_capacity(PLANS_MAX),
-                logs_waiting: 0,
-            },
+            hole_logs: Logs::new(),
         };
         engine.adopt(view);
         engine.open_logs(setup.record.volumes.iter().map(|volume| volume.log));

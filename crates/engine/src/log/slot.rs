@@ -1,11 +1,11 @@
 //! The log of one volume on the drive of one slot: its unit, the plans in that, and those that wait for the next.
 
 use crate::control::record::LogArea;
-use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX};
+use crate::limits::{LOG_ENTRIES_MAX, LOG_HEADER_BYTES, LOG_PARTIAL_PARITY_BYTES_MAX, PLANS_MAX};
 use crate::log::unit::{LogEntry, LogUnit};
-use crate::plan::{Plan, StepKind};
+use crate::plan::{Plan, Segment, StepKind};
 use crate::token::Token;
-use crate::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
+use crate::units::{Buffer, MemberId, MemberSet, Nanos, Slot, VolumeId};
 use crate::world::Io;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,39 +30,50 @@ pub(crate) enum Stage {
 /// Drives that a unit can go to: the one in service, and the one that is being copied to.
 pub(crate) const COPIES: usize = 2;
 
+/// What is to be done when a plan of a unit has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// Others are under way, or the unit is kept, or it was the flush and the next unit may be written.
+    NothingToDo,
+    /// It was the last one: what they wrote is to be made durable.
+    LastPlan,
+}
+
 /// The log of one volume on the drive of one slot.
 #[derive(Debug)]
 pub(crate) struct SlotLog {
-    pub area: LogArea,
+    area: LogArea,
     /// Memory for one unit.
-    pub buffer: Buffer,
-    /// Plans that wait for the next unit.
-    pub waiting: VecDeque<u32>,
-    pub unit: LogUnit,
-    pub unit_bytes: u32,
+    buffer: Buffer,
+    /// Plans that wait for the next unit. Changed by [`super::Logs`], which counts them.
+    pub(super) waiting: VecDeque<u32>,
+    unit: LogUnit,
+    unit_bytes: u32,
     /// The unit's plans.
-    pub plans: Vec<u32>,
-    pub members: [Option<MemberId>; COPIES],
-    pub stage: Stage,
+    plans: Vec<u32>,
+    members: [Option<MemberId>; COPIES],
+    stage: Stage,
     /// When the unit was written.
-    pub since: Nanos,
+    since: Nanos,
     /// Drives that have not answered, and those that were asked for an early answer, by bit.
-    pub awaited: u8,
-    pub cancelled: u8,
+    awaited: u8,
+    cancelled: u8,
     /// Part of the commands' names; see [`crate::token`].
-    pub generation: u16,
+    generation: u16,
     /// The drive in service did not take the unit.
-    pub missed: bool,
-    /// A drive that is to be filled has come to the slot, and may carry a unit from an earlier time.
-    pub to_empty: bool,
+    missed: bool,
+    /// A drive that is to be filled has come to the slot, and may carry a unit from an earlier time. Counted by
+    /// [`super::Logs`], too.
+    pub(super) to_empty: bool,
 }
 
 impl SlotLog {
+    /// The log of a slot of a volume: where it lies on each drive, and memory for one unit.
     pub fn new(volume: VolumeId, slot: Slot, area: LogArea, buffer: Buffer) -> SlotLog {
         SlotLog {
             area,
             buffer,
-            waiting: VecDeque::with_capacity(crate::limits::PLANS_MAX),
+            waiting: VecDeque::with_capacity(PLANS_MAX),
             unit: LogUnit {
                 volume,
                 slot,
@@ -82,6 +93,59 @@ impl SlotLog {
         }
     }
 
+    /// Whose log it is.
+    pub fn volume(&self) -> VolumeId {
+        self.unit.volume
+    }
+
+    /// On the drive of which slot.
+    pub fn slot(&self) -> Slot {
+        self.unit.slot
+    }
+
+    /// Where it stands.
+    #[inline]
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Its unit.
+    pub fn unit(&self) -> &LogUnit {
+        &self.unit
+    }
+
+    /// The memory for the unit's image.
+    pub fn memory(&self) -> Segment {
+        Segment::alone(self.buffer, self.unit_bytes)
+    }
+
+    /// The plans of the unit.
+    pub fn plans(&self) -> &[u32] {
+        &self.plans
+    }
+
+    /// The plans that wait for the next unit, in order.
+    pub fn waiting(&self) -> &VecDeque<u32> {
+        &self.waiting
+    }
+
+    /// Whether the next unit is to be one without entries, or is to be written with some.
+    #[inline]
+    pub fn wants_unit(&self) -> bool {
+        self.to_empty || !self.waiting.is_empty()
+    }
+
+    /// Whether a unit without entries is to be written, or being written.
+    pub fn is_to_be_emptied(&self) -> bool {
+        let is_emptied_now = matches!(self.stage, Stage::Writing(_)) && self.plans.is_empty();
+        self.to_empty || is_emptied_now
+    }
+
+    /// How many plans wait, and one more if it is to be emptied.
+    pub fn waiting_in_all(&self) -> usize {
+        self.waiting.len() + usize::from(self.to_empty)
+    }
+
     /// When the unit was written, to be corrected.
     pub fn began(&mut self) -> &mut Nanos {
         &mut self.since
@@ -98,8 +162,15 @@ impl SlotLog {
         self.waiting.capacity() + self.plans.capacity() + self.unit.entries.capacity()
     }
 
+    /// Makes the next unit, as yet without entries.
+    pub fn begin_unit(&mut self) {
+        self.unit.entries.clear();
+        self.plans.clear();
+        self.unit_bytes = LOG_HEADER_BYTES;
+    }
+
     /// Adds a plan's entries to the unit; false when it is full.
-    pub(crate) fn add(&mut self, index: u32, plan: &Plan) -> bool {
+    pub fn add(&mut self, index: u32, plan: &Plan) -> bool {
         let entries = plan.steps().iter().filter_map(|step| match step.kind {
             StepKind::Log {
                 data_offset_bytes,
@@ -127,21 +198,187 @@ impl SlotLog {
         true
     }
 
-    pub(crate) fn name(&self, index: usize, copy: usize) -> Token {
+    /// Writes the unit at `now` to these drives, the one in service first. Its commands bear a name with a generation that is
+    /// `free` from the present one on. Returns how many drives that are.
+    pub fn write(
+        &mut self,
+        now: Nanos,
+        members: [Option<MemberId>; COPIES],
+        free: impl Fn(u16) -> u16,
+    ) -> u8 {
+        assert!(
+            self.unit_bytes <= self.area.length_bytes,
+            "a unit of {} bytes does not fit into a log of {}",
+            self.unit_bytes,
+            self.area.length_bytes
+        );
+        self.unit.generation += 1;
+        self.missed = members[0].is_none();
+        self.since = now;
+        self.cancelled = 0;
+        self.generation = free(self.generation);
+        self.members = members;
+        let count = members.iter().flatten().count() as u8;
+        let given = |copy: usize| u8::from(members[copy].is_some()) << copy;
+        self.awaited = (0..COPIES).map(given).sum();
+        self.stage = Stage::Writing(count);
+        count
+    }
+
+    /// The name of the unit's command to a drive; the log has this `index`.
+    pub fn name(&self, index: usize, copy: usize) -> Token {
         Token::of_log(index as u32, self.generation, copy as u8)
     }
 
-    pub(crate) fn awaits(&self, copy: usize) -> bool {
+    fn awaits(&self, copy: usize) -> bool {
         self.awaited >> copy & 1 == 1
     }
 
-    pub(crate) fn io(&self, index: usize, copy: usize, member: MemberId) -> Io {
-        Io {
+    /// The drive whose answer to the unit has this name, if it is waited for.
+    pub fn awaited_by_name(&self, name: Token) -> Option<MemberId> {
+        let is_of_unit = self.generation == name.generation() && self.awaits(name.step());
+        is_of_unit.then(|| self.members[name.step()].expect("a unit is awaited from a drive"))
+    }
+
+    /// The drive that has not answered, if it is one of these.
+    pub fn awaited_from(&self, copy: usize, members: MemberSet) -> Option<MemberId> {
+        let member = self.members[copy].filter(|&member| members.has(member));
+        member.filter(|_| self.awaits(copy))
+    }
+
+    /// The drive that has not answered, if it is due: to be asked for an early answer, which is done once.
+    pub fn ask_early(
+        &mut self,
+        copy: usize,
+        is_due: impl FnOnce(Nanos, MemberId) -> bool,
+    ) -> Option<MemberId> {
+        let member = self.members[copy].filter(|_| self.awaits(copy))?;
+        let is_asked = self.cancelled >> copy & 1 == 1;
+        if is_asked || !is_due(self.since, member) {
+            return None;
+        }
+        self.cancelled |= 1 << copy;
+        Some(member)
+    }
+
+    /// The unit's write to a drive, as a command.
+    pub fn io(&self, index: usize, copy: usize) -> Option<Io> {
+        self.members[copy].map(|member| Io {
             token: self.name(index, copy),
             member,
             kind: StepKind::Write { fua: true },
             offset_bytes: self.area.offset_bytes,
             length_bytes: u64::from(self.unit_bytes),
+        })
+    }
+
+    /// A drive has answered, or will not: it may have `lost` the unit. Returns whether it was the last one.
+    pub fn answered(&mut self, copy: usize, lost: bool) -> bool {
+        self.awaited &= !(1 << copy);
+        self.missed |= lost && copy == 0;
+        let Stage::Writing(left) = self.stage else {
+            unreachable!("a log is {:?}, and a unit of it is answered", self.stage);
+        };
+        self.stage = Stage::Writing(left - 1);
+        left == 1
+    }
+
+    /// Whether the drive in service did not take the unit.
+    pub fn missed(&self) -> bool {
+        self.missed
+    }
+
+    /// The drive in service when the unit was written.
+    pub fn in_service(&self) -> Option<MemberId> {
+        self.members[0]
+    }
+
+    /// The unit is written: its plans go on, and it is open until they have ended. Takes them out for that.
+    pub fn open(&mut self) -> Vec<u32> {
+        self.stage = match self.plans.len() {
+            0 => Stage::Idle,
+            plans => Stage::Open(plans),
+        };
+        core::mem::take(&mut self.plans)
+    }
+
+    /// The volume has failed: the unit is kept. Takes its plans out.
+    pub fn keep(&mut self) -> Vec<u32> {
+        self.stage = Stage::Kept;
+        core::mem::take(&mut self.plans)
+    }
+
+    /// Puts the unit's plans back, which have been told.
+    pub fn put_back(&mut self, plans: Vec<u32>) {
+        self.plans = plans;
+    }
+
+    /// The volume has failed: no unit follows this one.
+    pub fn stop(&mut self) {
+        self.stage = Stage::Kept;
+    }
+
+    /// One of the unit's plans, or the flush after them, has ended, and nothing is owed for it.
+    pub fn one_ended(&mut self) -> Ended {
+        match self.stage {
+            Stage::Flushing => {
+                self.stage = Stage::Idle;
+                Ended::NothingToDo
+            }
+            Stage::Open(left) if left > 1 => {
+                self.stage = Stage::Open(left - 1);
+                Ended::NothingToDo
+            }
+            Stage::Open(_) => Ended::LastPlan,
+            Stage::Kept => Ended::NothingToDo,
+            Stage::Idle | Stage::Writing(_) | Stage::ToFlush => {
+                unreachable!("a plan leaves a log that is {:?}", self.stage)
+            }
         }
+    }
+
+    /// Drives are to be flushed after the unit's last plan.
+    pub fn wait_for_flush(&mut self) {
+        self.stage = Stage::ToFlush;
+    }
+
+    /// They are being flushed, or need not be.
+    pub fn begin_flush(&mut self) {
+        self.stage = Stage::Flushing;
+    }
+
+    /// What must hold between two turns: so many of its plans are `in_unit`, and so much is `owed` for them.
+    ///
+    /// # Panics
+    /// Something does not hold that must; the message says what, and of which log.
+    pub fn check(&self, number: u32, in_unit: usize, owed: usize) {
+        let awaited = self.awaited.count_ones();
+        match self.stage {
+            Stage::Idle => assert_eq!((in_unit, owed), (0, 0), "log {number} is idle"),
+            Stage::Writing(left) => {
+                assert_eq!(u32::from(left), awaited, "drives that write log {number}");
+                assert_eq!(
+                    in_unit,
+                    self.plans.len(),
+                    "plans in the unit of log {number}"
+                );
+            }
+            Stage::Open(left) => {
+                assert_eq!(
+                    left,
+                    in_unit + owed,
+                    "plans of the open unit of log {number}"
+                );
+            }
+            Stage::ToFlush => assert_eq!((in_unit, owed), (0, 0), "log {number} has ended"),
+            Stage::Flushing => assert!(in_unit == 0 && owed <= 1, "log {number} is flushed"),
+            Stage::Kept => {}
+        }
+        let is_writing = matches!(self.stage, Stage::Writing(_));
+        assert!(
+            is_writing || awaited == 0,
+            "log {number} is {:?}, and written",
+            self.stage
+        );
     }
 }

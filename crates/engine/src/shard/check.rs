@@ -106,7 +106,7 @@ impl Engine {
         let single = singles
             .iter()
             .flat_map(|&index| self.flight.singles[index].waits_for());
-        let logs = self.hole_logs.logs.iter().flat_map(|log| log.waits_for());
+        let logs = self.hole_logs.iter().flat_map(|log| log.waits_for());
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
         }
@@ -210,7 +210,7 @@ impl Engine {
     fn check_waiting_plans(&self, plans: &[u32]) {
         let mut waits = Counts::of(plans);
         let lists = self.flight.waiting_plans();
-        let lists = lists.chain(self.hole_logs.unlogged.iter().copied());
+        let lists = lists.chain(self.hole_logs.waiting_for_record().iter().copied());
         lists.for_each(|index| waits.add("plan", index));
         if let Some(index) = self.inspection.and_then(|inspection| inspection.held_by()) {
             waits.add("plan", index);

@@ -25,7 +25,7 @@ impl Engine {
                 .map(|volume| volume.writes_running as usize)
                 .sum(),
             scratch_waiting: self.flight.waiting_for_scratch(),
-            log_waiting: self.hole_logs.logs_waiting,
+            log_waiting: self.hole_logs.waiting(),
             acknowledgements: self.flight.held(),
             recoveries: self.flight.waiting_to_recover(),
         }
@@ -40,13 +40,11 @@ impl Engine {
             self.admission.waiting_forward.capacity(),
             self.admission.stalled.capacity(),
             self.flight.room(),
-            self.hole_logs.owing_logs.capacity(),
+            self.hole_logs.room(),
             self.order.held_bands.capacity(),
             self.desk.room(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
-        let logs = self.hole_logs.logs.iter().map(|log| log.room());
-        let all: [usize; 2] = [blocked.sum(), logs.sum()];
-        queues.into_iter().chain(all).sum()
+        queues.into_iter().chain(blocked).sum()
     }
 }

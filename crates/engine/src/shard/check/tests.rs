@@ -131,8 +131,11 @@ noticed! {
     a_write_too_many_is_noticed, "requests that write to volume 0", |engine| {
         engine.volumes[0].writes_running += 1;
     };
-    a_plan_that_waits_for_a_log_too_many_is_noticed, "plans that wait for logs", |engine| {
-        engine.hole_logs.logs_waiting += 1;
+    a_plan_that_waits_for_a_log_too_many_is_noticed, "plan 0 waits for log 0", |engine| {
+        let area = crate::control::record::LogArea { offset_bytes: 0, length_bytes: 1 << 20 };
+        let log = crate::log::slot::SlotLog::new(VolumeId(0), crate::units::Slot(0), area, Buffer(0));
+        let log = engine.hole_logs.open(log);
+        engine.hole_logs.wait(log, 0);
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
         let name = crate::token::Token::new(0, engine.flight.running[0].generation, 0);

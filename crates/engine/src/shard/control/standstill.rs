@@ -50,7 +50,7 @@ impl Engine {
         for index in 0..self.flight.singles.capacity() as u32 {
             shift(&mut self.flight.singles[index].started);
         }
-        for log in &mut self.hole_logs.logs {
+        for log in self.hole_logs.iter_mut() {
             shift(log.began());
         }
         self.members.shift_times(shift);

@@ -6,23 +6,21 @@
 
 use crate::flight::running::Running;
 use crate::flight::states::Progress;
-use crate::log::slot::{COPIES, Stage};
+use crate::log::slot::COPIES;
 use crate::output::Output;
 use crate::plan::StepKind;
 use crate::policy::MemberError;
 use crate::shard::Engine;
 use crate::token::Token;
-use crate::units::{MemberId, MemberSet};
+use crate::units::MemberSet;
 
 impl Engine {
     /// A drive has answered a unit's write.
     pub(crate) fn log_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index() as usize, token.step());
-        let log = &self.hole_logs.logs[index];
-        if log.generation != token.generation() || !log.awaits(copy) {
+        let Some(member) = self.hole_logs[index].awaited_by_name(token) else {
             return self.came_back_late(token);
-        }
-        let member = log.members[copy].expect("a unit is awaited from a drive");
+        };
         self.members.answered(member);
         let mut lost = self.members.failed().has(member);
         if let Err(error) = result {
@@ -35,17 +33,7 @@ impl Engine {
     }
 
     fn unit_answered(&mut self, index: usize, copy: usize, lost: bool) {
-        let log = &mut self.hole_logs.logs[index];
-        log.awaited &= !(1 << copy);
-        log.missed |= lost && copy == 0;
-        let Stage::Writing(left) = log.stage else {
-            unreachable!(
-                "log {index} is {:?}, and a unit of it is answered",
-                log.stage
-            );
-        };
-        log.stage = Stage::Writing(left - 1);
-        if left == 1 {
+        if self.hole_logs[index].answered(copy, lost) {
             self.unit_written(index);
         }
     }
@@ -53,20 +41,15 @@ impl Engine {
     /// Asks for early answers to units that are with failed members or have been written for too long;
     /// returns whose time is up.
     pub(crate) fn overdue_units(&mut self) -> MemberSet {
+        let (now, deadline) = (self.desk.now(), self.desk.options().member_deadline);
+        let failed = self.members.failed();
+        let is_due = |since, member| now.since(since) >= deadline || failed.has(member);
         let mut late = MemberSet::default();
-        for index in 0..self.hole_logs.logs.len() {
-            let log = &mut self.hole_logs.logs[index];
-            let is_late = self.desk.now().since(log.since) >= self.desk.options().member_deadline;
+        for (index, log) in self.hole_logs.iter_mut().enumerate() {
             for copy in 0..COPIES {
-                let is_due = |member: &MemberId| is_late || self.members.failed().has(*member);
-                if let Some(member) = log.members[copy].filter(is_due)
-                    && log.awaits(copy)
-                    && log.cancelled >> copy & 1 == 0
-                {
+                if let Some(member) = log.ask_early(copy, is_due) {
                     late.insert(member);
-                    log.cancelled |= 1 << copy;
-                    let token = log.name(index, copy);
-                    self.desk.ask(Output::Cancel(token));
+                    self.desk.ask(Output::Cancel(log.name(index, copy)));
                 }
             }
         }
@@ -76,18 +59,14 @@ impl Engine {
     /// Goes on without units that failed `members` do not give back. The drive only reads their memory, and
     /// what it may yet write from it is a log that nobody replays.
     pub(crate) fn abandon_units(&mut self, members: MemberSet) {
-        for index in 0..self.hole_logs.logs.len() {
+        for index in 0..self.hole_logs.len() {
             for copy in 0..COPIES {
-                let log = &self.hole_logs.logs[index];
-                let member = log.members[copy].filter(|&member| members.has(member));
-                let Some(member) = member.filter(|_| log.awaits(copy)) else {
+                let log = &self.hole_logs[index];
+                let Some(member) = log.awaited_from(copy, members) else {
                     continue;
                 };
-                if !self
-                    .flight
-                    .leftovers
-                    .add_command(log.name(index, copy), member)
-                {
+                let name = log.name(index, copy);
+                if !self.flight.leftovers.add_command(name, member) {
                     return;
                 }
                 self.members.answered(member);
@@ -99,21 +78,17 @@ impl Engine {
 
     /// The unit is durable, or its drive has failed: its plans go on.
     pub(crate) fn unit_written(&mut self, index: usize) {
-        let log = &mut self.hole_logs.logs[index];
-        let (missed, member) = (log.missed, log.members[0]);
-        let volume = log.unit.volume.0;
-        let plans = core::mem::take(&mut log.plans);
-        if missed && self.volumes[volume as usize].is_lost() {
+        let log = &mut self.hole_logs[index];
+        let missed = log.missed();
+        if missed && self.volumes[log.volume().0 as usize].is_lost() {
             // The drive may come back, with the parity as it is now.
-            log.stage = Stage::Kept;
+            let plans = log.keep();
             plans.iter().for_each(|&plan| self.give_up_unlogged(plan));
-            self.hole_logs.logs[index].plans = plans;
+            self.hole_logs[index].put_back(plans);
             return;
         }
-        log.stage = match plans.len() {
-            0 => Stage::Idle,
-            plans => Stage::Open(plans),
-        };
+        let member = log.in_service();
+        let plans = log.open();
         let progress = if missed {
             Progress::Missed
         } else {
@@ -129,7 +104,7 @@ impl Engine {
                 self.advance(plan);
             }
         }
-        self.hole_logs.logs[index].plans = plans;
+        self.hole_logs[index].put_back(plans);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Logs whose drive was exchanged: the new one is to be filled, and may have served here before.
 
 use crate::flight::states::Progress;
-use crate::log::slot::Stage;
 use crate::order::ranges::NONE;
 use crate::shard::Engine;
 use crate::units::Slot;
@@ -14,33 +13,24 @@ impl Engine {
         let Some(index) = index.filter(|&index| index != NONE) else {
             return;
         };
-        let log = &mut self.hole_logs.logs[index as usize];
-        self.hole_logs.logs_waiting += usize::from(!core::mem::replace(&mut log.to_empty, true));
-    }
-
-    pub(crate) fn forget_emptying(&mut self, index: usize) {
-        if core::mem::take(&mut self.hole_logs.logs[index].to_empty) {
-            self.hole_logs.logs_waiting -= 1;
-        }
+        self.hole_logs.empty_next(index as usize);
     }
 
     /// Whether a log of this shard has still to be emptied before its drive may be filled.
     pub(crate) fn is_log_to_be_emptied(&self, at: usize, slot: Slot) -> bool {
         let index = self.volumes[at].logs.get(usize::from(slot.0)).copied();
-        index.filter(|&index| index != NONE).is_some_and(|index| {
-            let log = &self.hole_logs.logs[index as usize];
-            let is_emptied_now = matches!(log.stage, Stage::Writing(_)) && log.plans.is_empty();
-            log.to_empty || is_emptied_now
-        })
+        let index = index.filter(|&index| index != NONE);
+        index.is_some_and(|index| self.hole_logs[index as usize].is_to_be_emptied())
     }
 
     /// Lets plans go that wait for a log whose drive was exchanged meanwhile.
     pub(crate) fn pass_exchanged(&mut self, index: usize) {
-        let (volume, slot) = (
-            self.hole_logs.logs[index].unit.volume,
-            self.hole_logs.logs[index].unit.slot,
-        );
-        let volume = &self.volumes[volume.0 as usize];
+        let log = &self.hole_logs[index];
+        if log.waiting().is_empty() {
+            return;
+        }
+        let slot = log.slot();
+        let volume = &self.volumes[log.volume().0 as usize];
         let member = volume.member(slot, false);
         let is_filled = member.is_some_and(|member| !self.members.failed().has(member))
             && !volume.view.row.writable.has(slot);
@@ -48,10 +38,9 @@ impl Engine {
             return;
         }
         let mut at = 0;
-        while let Some(&plan) = self.hole_logs.logs[index].waiting.get(at) {
+        while let Some(&plan) = self.hole_logs[index].waiting().get(at) {
             if self.is_exchanged(plan, slot) {
-                self.hole_logs.logs[index].waiting.remove(at);
-                self.hole_logs.logs_waiting -= 1;
+                self.hole_logs.take_at(index, at);
                 self.pass_log(plan);
             } else {
                 at += 1;

@@ -5,8 +5,7 @@ use crate::control::record::LogArea;
 use crate::flight::running::Work;
 use crate::flight::states::Progress;
 use crate::layout::Geometry;
-use crate::limits::LOG_HEADER_BYTES;
-use crate::log::slot::{COPIES, SlotLog, Stage};
+use crate::log::slot::{COPIES, Ended, SlotLog, Stage};
 use crate::log::unit::{LOG_BUFFER_BYTES, LogUnit};
 use crate::order::ranges::NONE;
 use crate::output::Output;
@@ -32,11 +31,8 @@ impl Engine {
                     .scratch
                     .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
-                self.volumes[at].logs[slot.0 as usize] = self.hole_logs.logs.len() as u32;
-                let volume = VolumeId(at as u8);
-                self.hole_logs
-                    .logs
-                    .push(SlotLog::new(volume, slot, area, buffer));
+                let log = SlotLog::new(VolumeId(at as u8), slot, area, buffer);
+                self.volumes[at].logs[slot.0 as usize] = self.hole_logs.open(log);
             }
         }
     }
@@ -67,10 +63,7 @@ impl Engine {
         running.outstanding += 1;
         if running.log == NONE {
             running.log = volume.logs[slot.0 as usize];
-            self.hole_logs.logs[running.log as usize]
-                .waiting
-                .push_back(index);
-            self.hole_logs.logs_waiting += 1;
+            self.hole_logs.wait(running.log, index);
         }
         true
     }
@@ -78,86 +71,55 @@ impl Engine {
     /// Writes the units that can be written.
     #[inline]
     pub(crate) fn run_logs(&mut self) {
-        if self.hole_logs.logs_waiting == 0 {
+        if self.hole_logs.waiting() == 0 {
             return;
         }
-        for index in 0..self.hole_logs.logs.len() {
-            if self.hole_logs.logs[index].stage == Stage::ToFlush {
+        for index in 0..self.hole_logs.len() {
+            if self.hole_logs[index].stage() == Stage::ToFlush {
                 self.flush_log(index);
             }
-            if self.hole_logs.logs[index].stage == Stage::Idle
-                && !self.hole_logs.logs[index].waiting.is_empty()
-            {
+            if self.hole_logs[index].stage() == Stage::Idle {
                 self.pass_exchanged(index);
             }
-            let log = &self.hole_logs.logs[index];
-            if log.stage == Stage::Idle && (log.to_empty || !log.waiting.is_empty()) {
+            let log = &self.hole_logs[index];
+            if log.stage() == Stage::Idle && log.wants_unit() {
                 self.write_unit(index);
             }
-            if self.hole_logs.logs[index].stage == Stage::Kept {
-                self.forget_emptying(index);
+            if self.hole_logs[index].stage() == Stage::Kept {
+                self.hole_logs.forget_emptying(index);
             }
-            while self.hole_logs.logs[index].stage == Stage::Kept
-                && let Some(plan) = self.hole_logs.logs[index].waiting.pop_front()
+            while self.hole_logs[index].stage() == Stage::Kept
+                && let Some(plan) = self.hole_logs.take_first(index)
             {
-                self.hole_logs.logs_waiting -= 1;
                 self.give_up_unlogged(plan);
             }
         }
     }
 
     fn write_unit(&mut self, index: usize) {
-        let is_empty = self.hole_logs.logs[index].to_empty;
-        self.forget_emptying(index);
-        let log = &mut self.hole_logs.logs[index];
-        log.unit.entries.clear();
-        log.plans.clear();
-        log.unit_bytes = LOG_HEADER_BYTES;
-        while let Some(&plan) = log.waiting.front().filter(|_| !is_empty) {
-            if !log.add(plan, &self.flight.running[plan].plan) {
-                break;
-            }
-            log.waiting.pop_front();
-            self.hole_logs.logs_waiting -= 1;
-        }
-        assert!(
-            log.unit_bytes <= log.area.length_bytes,
-            "a unit of {} bytes does not fit into a log of {}",
-            log.unit_bytes,
-            log.area.length_bytes
-        );
-        log.unit.generation += 1;
-        log.missed = false;
-        log.since = self.desk.now();
-        log.cancelled = 0;
+        self.fill_unit(index);
+        let log = &mut self.hole_logs[index];
+        let volume = &self.volumes[log.volume().0 as usize];
+        let members = [false, true].map(|copied_to| {
+            let member = volume.member(log.slot(), copied_to);
+            member.filter(|&member| !self.members.failed().has(member))
+        });
+        let leftovers = &self.flight.leftovers;
         let name = |generation| Token::of_log(index as u32, generation, 0);
-        log.generation = self.flight.leftovers.free_generation(log.generation, name);
-        let volume = &self.volumes[log.unit.volume.0 as usize];
-        let in_service = volume.member(log.unit.slot, false);
-        let copied_to = volume.member(log.unit.slot, true);
-        log.members = [in_service, copied_to]
-            .map(|member| member.filter(|&member| !self.members.failed().has(member)));
-        let count = log.members.iter().flatten().count() as u8;
-        let given = |copy: usize| u8::from(log.members[copy].is_some()) << copy;
-        log.awaited = (0..COPIES).map(given).sum();
-        log.stage = Stage::Writing(count);
+        let free = |generation| leftovers.free_generation(generation, name);
+        let count = log.write(self.desk.now(), members, free);
         self.desk.stats.log_units += u64::from(count);
-        self.desk.stats.log_entries += log.unit.entries.len() as u64;
-        self.desk.stats.log_bytes += u64::from(count) * u64::from(log.unit_bytes);
-        if log.members[0].is_none() {
-            log.missed = true;
-        }
+        self.desk.stats.log_entries += log.unit().entries.len() as u64;
+        self.desk.stats.log_bytes += u64::from(count) * u64::from(log.memory().length_bytes);
         if count == 0 {
             return self.unit_written(index);
         }
         let mut encoded = false;
         for copy in 0..COPIES {
-            let log = &self.hole_logs.logs[index];
-            let Some(member) = log.members[copy] else {
+            let Some(io) = self.hole_logs[index].io(index, copy) else {
                 continue;
             };
-            let io = log.io(index, copy, member);
-            self.members.sent(member);
+            self.members.sent(io.member);
             let output = if encoded {
                 Output::Io(io)
             } else {
@@ -168,11 +130,23 @@ impl Engine {
         }
     }
 
+    /// Makes the next unit of the plans that wait, as many as fit, or without entries if it is only to replace another one.
+    fn fill_unit(&mut self, index: usize) {
+        let is_empty = self.hole_logs.forget_emptying(index);
+        self.hole_logs[index].begin_unit();
+        while !is_empty && let Some(&plan) = self.hole_logs[index].waiting().front() {
+            if !self.hole_logs[index].add(plan, &self.flight.running[plan].plan) {
+                return;
+            }
+            self.hole_logs.take_first(index);
+        }
+    }
+
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
     pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
-        let slot = self.hole_logs.logs[running.log as usize].unit.slot;
+        let slot = self.hole_logs[running.log as usize].slot();
         let volume = &self.volumes[running.volume as usize];
         if let Some(member) = volume.member(slot, false) {
             running.missed.insert(member);
@@ -189,7 +163,7 @@ impl Engine {
     pub(crate) fn keep_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index != NONE {
-            self.hole_logs.logs[index as usize].stage = Stage::Kept;
+            self.hole_logs[index as usize].stop();
         }
     }
 
@@ -205,63 +179,53 @@ impl Engine {
         if missed.is_empty() {
             self.left_log(index);
         } else {
-            self.hole_logs.owing_logs.push((index, missed));
+            self.hole_logs.owe(index, missed);
             self.settle_logs();
         }
     }
 
     /// Members' failures are on record: plans that they missed have now ended for their logs.
     pub(crate) fn settle_logs(&mut self) {
-        let mut at = 0;
-        while at < self.hole_logs.owing_logs.len() {
-            let (index, missed) = self.hole_logs.owing_logs[at];
+        let mut place = 0;
+        while let Some(&(index, missed)) = self.hole_logs.owed().get(place) {
+            let volume = self.hole_logs[index as usize].volume();
             if missed.within(self.members.durable_failed()) {
-                self.hole_logs.owing_logs.swap_remove(at);
+                self.hole_logs.forgive(place);
                 self.left_log(index);
-            } else if self.volumes[self.hole_logs.logs[index as usize].unit.volume.0 as usize]
-                .records_nothing
-            {
-                self.hole_logs.owing_logs.swap_remove(at);
-                self.hole_logs.logs[index as usize].stage = Stage::Kept;
+            } else if self.volumes[volume.0 as usize].records_nothing {
+                self.hole_logs.forgive(place);
+                self.hole_logs[index as usize].stop();
             } else {
-                at += 1;
+                place += 1;
             }
         }
     }
 
     /// Nothing is owed any more for one of the unit's plans, or for the flush after them.
     fn left_log(&mut self, index: u32) {
-        let log = &mut self.hole_logs.logs[index as usize];
-        match log.stage {
-            Stage::Flushing => log.stage = Stage::Idle,
-            Stage::Open(left) if left > 1 => log.stage = Stage::Open(left - 1),
-            Stage::Open(_) => {
-                let volume = &self.volumes[log.unit.volume.0 as usize];
-                let (slots, shadows) =
-                    volume.to_flush(self.members.volatile(), self.members.failed());
-                if slots.0 | shadows.0 != 0 && !planted(Bug::NextUnitEarly) {
-                    log.stage = Stage::ToFlush;
-                    return;
-                }
-                log.stage = Stage::Flushing;
-                self.log_flushed(index, MemberSet::default());
-            }
-            Stage::Kept => {}
-            Stage::Idle | Stage::Writing(_) | Stage::ToFlush => {
-                unreachable!("a plan leaves log {index}, which is {:?}", log.stage)
-            }
+        let log = &mut self.hole_logs[index as usize];
+        if log.one_ended() == Ended::NothingToDo {
+            return;
         }
+        let volume = &self.volumes[log.volume().0 as usize];
+        let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
+        if slots.0 | shadows.0 != 0 && !planted(Bug::NextUnitEarly) {
+            log.wait_for_flush();
+            return;
+        }
+        log.begin_flush();
+        self.log_flushed(index, MemberSet::default());
     }
 
     fn flush_log(&mut self, index: usize) {
         if self.flight.plans_available() == 0 {
             return;
         }
-        let log = &mut self.hole_logs.logs[index];
-        let at = log.unit.volume.0;
+        let log = &mut self.hole_logs[index];
+        let at = log.volume().0;
         let volume = &self.volumes[at as usize];
         let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
-        log.stage = Stage::Flushing;
+        log.begin_flush();
         let work = Work::LogFlush { log: index as u32 };
         let plan = self.flight.take_plan(work, at, NONE);
         mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
@@ -271,12 +235,12 @@ impl Engine {
     /// What a unit's plans wrote is durable, but on `missed` and on drives that had failed before and could not be
     /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
     pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
-        let volume = &self.volumes[self.hole_logs.logs[log as usize].unit.volume.0 as usize];
+        let volume = &self.volumes[self.hole_logs[log as usize].volume().0 as usize];
         let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile().0);
         if unflushed.is_empty() || planted(Bug::UnflushedForgotten) {
             self.left_log(log);
         } else {
-            self.hole_logs.owing_logs.push((log, unflushed));
+            self.hole_logs.owe(log, unflushed);
             self.settle_logs();
         }
     }
@@ -284,14 +248,14 @@ impl Engine {
     /// The unit that a token names, and the memory for its image.
     #[must_use]
     pub fn log_unit(&self, token: Token) -> (&LogUnit, Buffer) {
-        let log = &self.hole_logs.logs[token.index() as usize];
-        (&log.unit, log.buffer)
+        let log = &self.hole_logs[token.index() as usize];
+        (log.unit(), log.memory().buffer)
     }
 
     /// The partial parities of that unit, in the order of its entries.
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
-        let log = &self.hole_logs.logs[token.index() as usize];
-        log.plans.iter().flat_map(|&plan| {
+        let log = &self.hole_logs[token.index() as usize];
+        log.plans().iter().flat_map(|&plan| {
             let plan = &self.flight.running[plan].plan;
             let steps = plan.steps().iter();
             steps
@@ -301,7 +265,7 @@ impl Engine {
     }
 
     pub(crate) fn log_memory(&self, token: Token) -> Segments<'static> {
-        let log = &self.hole_logs.logs[token.index() as usize];
-        Segments::alone(Segment::alone(log.buffer, log.unit_bytes))
+        let log = &self.hole_logs[token.index() as usize];
+        Segments::alone(log.memory())
     }
 }

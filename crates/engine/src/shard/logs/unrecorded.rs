@@ -30,7 +30,7 @@ impl Engine {
             // left to write to, but not to keep parity true.
             return self.give_up_unrecorded(index);
         }
-        self.hole_logs.unlogged.push(index);
+        self.hole_logs.wait_for_record(index);
         true
     }
 
@@ -52,8 +52,8 @@ impl Engine {
 
     /// Goes on with plans whose members' failures are on record, or never will be.
     pub(crate) fn settle_unlogged(&mut self) {
-        for _ in 0..self.hole_logs.unlogged.len() {
-            let index = self.hole_logs.unlogged.remove(0);
+        for _ in 0..self.hole_logs.waiting_for_record().len() {
+            let index = self.hole_logs.take_first_recorded();
             let running = &mut self.flight.running[index];
             let volume = &self.volumes[running.volume as usize];
             // They miss this write, if it comes to that.
