@@ -6,9 +6,11 @@
 use crate::control::message::Forward;
 use crate::limits::{FORWARDED_MAX, REQUESTS_MAX};
 use crate::pool::Pool;
-use crate::request::{Failure, Request};
+use crate::request::{Failure, Operation, Request};
 use crate::units::{MemberId, ShardId};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
 /// What a request without a slot would break: as many are under way as there are slots, at most.
 const SLOT_FOR_EACH: &str = "a slot is kept for every request under way";
@@ -25,25 +27,18 @@ pub(crate) struct Origin {
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct RequestState {
-    pub request: Request,
+    request: Request,
     /// Another shard's request.
-    pub origin: Option<Origin>,
+    origin: Option<Origin>,
     /// Bytes that have been turned into work.
-    pub cursor: u64,
+    cursor: u64,
     /// Plans, parts and forwards that have not come back.
-    pub outstanding: u32,
-    pub failure: Option<Failure>,
+    outstanding: u32,
+    failure: Option<Failure>,
     /// Counted in its volume's `writes_running`.
-    pub writing: bool,
+    writing: bool,
     /// All of it has been turned into work.
-    pub issued: bool,
-}
-
-impl RequestState {
-    /// Whether it modifies its volume, has begun to and has not ended.
-    pub fn is_writing(&self) -> bool {
-        self.writing && (self.outstanding > 0 || !self.issued)
-    }
+    issued: bool,
 }
 
 impl Default for RequestState {
@@ -53,6 +48,7 @@ impl Default for RequestState {
 }
 
 impl RequestState {
+    /// One that has not begun.
     #[inline]
     pub fn new(request: Request, origin: Option<Origin>) -> RequestState {
         RequestState {
@@ -65,23 +61,150 @@ impl RequestState {
             issued: false,
         }
     }
+
+    /// One that has run without a slot, with one command's worth of work under way.
+    pub fn under_way(request: Request, origin: Option<Origin>) -> RequestState {
+        RequestState {
+            cursor: u64::from(request.length_bytes),
+            outstanding: 1,
+            writing: request.operation != Operation::Read,
+            issued: true,
+            ..RequestState::new(request, origin)
+        }
+    }
+
+    /// What was asked for.
+    #[inline]
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Who asked, if another shard did.
+    #[inline]
+    pub fn origin(&self) -> &Option<Origin> {
+        &self.origin
+    }
+
+    /// Bytes that have been turned into work.
+    #[inline]
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Bytes that have not.
+    #[inline]
+    pub fn rest(&self) -> u64 {
+        u64::from(self.request.length_bytes) - self.cursor
+    }
+
+    /// So many more bytes have been turned into work.
+    #[inline]
+    pub fn advance(&mut self, bytes: u32) {
+        self.cursor += u64::from(bytes);
+    }
+
+    /// All of it has been turned into work.
+    #[inline]
+    pub fn is_issued(&self) -> bool {
+        self.issued
+    }
+
+    /// The same, to be noted.
+    #[inline]
+    pub fn set_issued(&mut self) {
+        self.issued = true;
+    }
+
+    /// Plans, parts and forwards that have not come back.
+    #[inline]
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// A plan, part or forward of it begins.
+    #[inline]
+    pub fn piece_begins(&mut self) {
+        self.outstanding += 1;
+    }
+
+    /// One has ended, or what was counted as one is none.
+    #[inline]
+    pub fn piece_ends(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    /// Whether it has begun, and all of it has ended.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.issued
+    }
+
+    /// Whether nothing of it has been turned into work.
+    pub fn is_untouched(&self) -> bool {
+        self.cursor == 0 && self.outstanding == 0
+    }
+
+    /// What it will be answered by, if it has failed.
+    #[inline]
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Some of it has failed: the first failure is the answer.
+    pub fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Nothing more of it is done: this is the answer.
+    pub fn give_up(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+    }
+
+    /// Whether it is counted among the requests that write to its volume.
+    #[inline]
+    pub fn counts_as_write(&self) -> bool {
+        self.writing
+    }
+
+    /// It has been counted there, or is so no more.
+    #[inline]
+    pub fn count_as_write(&mut self, counts: bool) {
+        self.writing = counts;
+    }
+
+    /// Whether it modifies its volume, has begun to and has not ended.
+    pub fn is_writing(&self) -> bool {
+        self.writing && !self.is_over()
+    }
 }
 
 /// See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    pub requests: Pool<RequestState>,
+    requests: Pool<RequestState>,
     /// Requests that a pool was too small for; served in order.
-    pub stalled: VecDeque<u32>,
+    stalled: VecDeque<u32>,
     /// Requests of ports for which not even a request slot was free.
-    pub backlog: VecDeque<Request>,
+    backlog: VecDeque<Request>,
     /// The same for pieces of other shards' requests.
-    pub forward_backlog: VecDeque<Forward>,
+    forward_backlog: VecDeque<Forward>,
     /// Requests of which no more pieces may be with other shards.
-    pub waiting_forward: VecDeque<u32>,
+    waiting_forward: VecDeque<u32>,
     forwards: usize,
     local_requests: usize,
     forwarded_requests: usize,
+}
+
+/// Requests that wait, by what they wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// For a slot: requests of ports, and pieces of other shards' requests.
+    pub slots: usize,
+    pub forwarded_slots: usize,
+    /// For plans or pieces of work.
+    pub room: usize,
+    /// For answers of other shards.
+    pub forwards: usize,
 }
 
 impl Admission {
@@ -99,6 +222,133 @@ impl Admission {
             local_requests: 0,
             forwarded_requests: 0,
         }
+    }
+
+    /// How many requests have a slot.
+    #[inline]
+    pub fn slots_used(&self) -> usize {
+        self.requests.used()
+    }
+
+    /// The slots that requests have.
+    ///
+    /// # Panics
+    /// The pool of slots is not in order.
+    pub fn slots_in_use(&self) -> Vec<u32> {
+        self.requests.in_use("request")
+    }
+
+    /// Requests that have a slot and write, with what they asked for.
+    pub fn writes(&self) -> impl Iterator<Item = &Request> {
+        let states = (0..self.requests.capacity() as u32).map(|index| &self.requests[index]);
+        let writes = states.filter(|state| {
+            let is_write = !matches!(state.request.operation, Operation::Read | Operation::Flush);
+            is_write && state.is_writing()
+        });
+        writes.map(|state| &state.request)
+    }
+
+    /// A request of a port waits for a slot.
+    pub fn queue(&mut self, request: Request) {
+        self.backlog.push_back(request);
+    }
+
+    /// A piece of another shard's request waits for a slot.
+    pub fn queue_forwarded(&mut self, forward: Forward) {
+        self.forward_backlog.push_back(forward);
+    }
+
+    /// The request of a port whose turn it is to get a slot, if there is one for it and nobody waits who has one.
+    pub fn next_queued(&mut self) -> Option<Request> {
+        let may_begin = self.has_room_for_port() && self.stalled.is_empty();
+        if may_begin {
+            self.backlog.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// The same for pieces of other shards' requests.
+    pub fn next_queued_forwarded(&mut self) -> Option<Forward> {
+        let may_begin = self.has_room_for_forward() && self.stalled.is_empty();
+        if may_begin {
+            self.forward_backlog.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// A request waits for plans or pieces of work, behind all others.
+    pub fn stall(&mut self, index: u32) {
+        self.stalled.push_back(index);
+    }
+
+    /// How many wait for that.
+    #[inline]
+    pub fn stalled(&self) -> usize {
+        self.stalled.len()
+    }
+
+    /// Who has waited longest for that.
+    pub fn first_stalled(&self) -> Option<u32> {
+        self.stalled.front().copied()
+    }
+
+    /// It waits no longer.
+    pub fn first_goes_on(&mut self) {
+        self.stalled.pop_front();
+    }
+
+    /// The request that has come to the end of that queue goes back to its head.
+    pub fn last_was_first(&mut self) {
+        self.stalled.rotate_right(1);
+    }
+
+    /// A request waits until fewer of its pieces are with other shards.
+    pub fn wait_to_forward(&mut self, index: u32) {
+        self.waiting_forward.push_back(index);
+    }
+
+    /// Whether one waits for that.
+    #[inline]
+    pub fn waits_to_forward(&self) -> bool {
+        !self.waiting_forward.is_empty()
+    }
+
+    /// The request that may send another piece, if one may.
+    pub fn next_to_forward(&mut self) -> Option<u32> {
+        if self.may_forward() {
+            self.waiting_forward.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// Whether no request waits for a slot, or with one for plans or pieces of work.
+    #[inline]
+    pub fn nobody_waits_for_room(&self) -> bool {
+        self.stalled.is_empty() && self.forward_backlog.is_empty() && self.backlog.is_empty()
+    }
+
+    /// How many wait, and for what.
+    pub fn waiting(&self) -> Waiting {
+        Waiting {
+            slots: self.backlog.len(),
+            forwarded_slots: self.forward_backlog.len(),
+            room: self.stalled.len(),
+            forwards: self.waiting_forward.len(),
+        }
+    }
+
+    /// Requests with a slot that wait.
+    pub fn waiting_with_slots(&self) -> impl Iterator<Item = u32> {
+        self.stalled.iter().chain(&self.waiting_forward).copied()
+    }
+
+    /// Items for which all queues have memory.
+    pub fn room(&self) -> usize {
+        let waiting = self.backlog.capacity() + self.forward_backlog.capacity();
+        waiting + self.waiting_forward.capacity() + self.stalled.capacity()
     }
 
     /// Requests of ports and of other shards under way, those without a plan included.
@@ -184,5 +434,21 @@ impl Admission {
     #[inline]
     pub fn piece_came_back(&mut self) {
         self.forwards -= 1;
+    }
+}
+
+impl Index<u32> for Admission {
+    type Output = RequestState;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &RequestState {
+        &self.requests[slot]
+    }
+}
+
+impl IndexMut<u32> for Admission {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut RequestState {
+        &mut self.requests[slot]
     }
 }

@@ -336,10 +336,11 @@ impl Engine {
     /// Requests under way, not counting those that wait for admission.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
-        self.admission.requests.used()
+        let waiting = self.admission.waiting();
+        self.admission.slots_used()
             + self.flight.singles.used()
-            + self.admission.backlog.len()
-            + self.admission.forward_backlog.len()
+            + waiting.slots
+            + waiting.forwarded_slots
     }
 
     /// The geometry of a volume.

@@ -28,7 +28,7 @@ impl Engine {
     pub fn check(&self) {
         let plans = self.flight.running.in_use("plan");
         let singles = self.flight.singles.in_use("single request");
-        let requests = self.admission.requests.in_use("request");
+        let requests = self.admission.slots_in_use();
         let parts = self.order.ranges.parts.in_use("part");
         self.check_reservations(&requests, &singles);
         self.check_commands(&plans, &singles);
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
-        let forwarded = |index: &&u32| self.admission.requests[**index].origin.is_some();
+        let forwarded = |index: &&u32| self.admission[**index].origin().is_some();
         let own = |index: &&u32| self.flight.singles[**index].plan == NONE;
         let from = |index: &&u32| self.flight.singles[**index].from.is_some();
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
@@ -168,18 +168,15 @@ impl Engine {
         }
         let mut elsewhere = 0;
         for &index in requests {
-            let state = &self.admission.requests[index];
+            let state = &self.admission[index];
             let here = pieces.take(index);
             assert!(
-                here <= state.outstanding,
+                here <= state.outstanding(),
                 "request {index} counts {} pieces and has {here} here",
-                state.outstanding
+                state.outstanding()
             );
-            elsewhere += (state.outstanding - here) as usize;
-            assert!(
-                state.outstanding > 0 || !state.issued,
-                "request {index} waits for nothing"
-            );
+            elsewhere += (state.outstanding() - here) as usize;
+            assert!(!state.is_over(), "request {index} waits for nothing");
         }
         pieces.check_rest("request");
         assert_eq!(
@@ -192,16 +189,12 @@ impl Engine {
     fn check_waiting_requests(&self, requests: &[u32]) {
         let mut waits = Counts::of(requests);
         let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
-        let lists = self
-            .admission
-            .stalled
-            .iter()
-            .chain(&self.admission.waiting_forward);
-        let lists = lists.chain(blocked);
-        lists.for_each(|&index| waits.add("request", index));
+        let lists = self.admission.waiting_with_slots();
+        let lists = lists.chain(blocked.copied());
+        lists.for_each(|index| waits.add("request", index));
         for &index in requests {
             let here = waits.take(index);
-            let expected = u32::from(!self.admission.requests[index].issued);
+            let expected = u32::from(!self.admission[index].is_issued());
             assert_eq!(here, expected, "lists in which request {index} waits");
         }
         waits.check_rest("request");
@@ -275,11 +268,9 @@ impl Engine {
                 let is_write = asked.operation == Operation::Write;
                 single.plan == NONE && is_write && asked.volume.0 == number
             });
-            let planned = requests
-                .iter()
-                .map(|&index| &self.admission.requests[index]);
+            let planned = requests.iter().map(|&index| &self.admission[index]);
             let planned =
-                planned.filter(|state| state.is_writing() && state.request.volume.0 == number);
+                planned.filter(|state| state.is_writing() && state.request().volume.0 == number);
             assert_eq!(
                 volume.writes_running as usize,
                 own.count() + planned.count(),

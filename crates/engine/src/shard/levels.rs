@@ -7,17 +7,18 @@ impl Engine {
     /// How full this shard's queues are.
     #[must_use]
     pub fn levels(&self) -> Levels {
+        let waiting = self.admission.waiting();
         Levels {
             requests: self.admission.under_way().0,
-            requests_waiting: self.admission.backlog.len(),
+            requests_waiting: waiting.slots,
             forwarded: self.admission.under_way().1,
-            forwarded_waiting: self.admission.forward_backlog.len(),
+            forwarded_waiting: waiting.forwarded_slots,
             forwards: self.admission.forwards(),
-            forwards_waiting: self.admission.waiting_forward.len(),
+            forwards_waiting: waiting.forwards,
             plans: self.flight.running.used(),
             singles: self.flight.singles.used(),
             parts: self.order.ranges.parts.used(),
-            stalled: self.admission.stalled.len(),
+            stalled: waiting.room,
             blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
             writes: self
                 .volumes
@@ -35,10 +36,7 @@ impl Engine {
     #[must_use]
     pub fn room(&self) -> usize {
         let queues = [
-            self.admission.backlog.capacity(),
-            self.admission.forward_backlog.capacity(),
-            self.admission.waiting_forward.capacity(),
-            self.admission.stalled.capacity(),
+            self.admission.room(),
             self.flight.room(),
             self.hole_logs.room(),
             self.order.held_bands.capacity(),

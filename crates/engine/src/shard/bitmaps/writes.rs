@@ -4,7 +4,7 @@
 use crate::bitmap::HAS_BITMAP;
 use crate::bitmap::regions::{Regions, has_all, set, take_out};
 use crate::control::message::Message;
-use crate::request::{Failure, Operation, Request};
+use crate::request::{Failure, Request};
 use crate::shard::Engine;
 use crate::units::VolumeId;
 use alloc::sync::Arc;
@@ -14,7 +14,7 @@ impl Engine {
     /// Whether a write may not begin now; then it has been parked, or refused for good.
     #[cold]
     pub(crate) fn must_wait(&mut self, index: u32) -> bool {
-        let request = self.admission.requests[index].request;
+        let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
         if self.volumes[at].refuses_writes {
             self.refuse(index, Failure::ReadOnly);
@@ -124,13 +124,10 @@ impl Engine {
                 add(single.request());
             }
         }
-        for index in 0..self.admission.requests.capacity() as u32 {
-            let state = &self.admission.requests[index];
-            let is_write = !matches!(state.request.operation, Operation::Read | Operation::Flush);
-            if is_write && state.request.volume == volume && state.is_writing() {
-                add(&state.request);
-            }
-        }
+        let writes = self.admission.writes();
+        writes
+            .filter(|request| request.volume == volume)
+            .for_each(add);
     }
 
     /// These bits are being cleared: nothing is written there before they are set again.

@@ -107,10 +107,10 @@ noticed! {
     };
     a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.piece_sent();
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
-        engine.admission.requests[0].outstanding = 0;
+        engine.admission[0].piece_ends();
     };
     a_request_in_a_list_too_many_is_noticed, "lists in which request 0 waits", |engine| {
-        engine.admission.stalled.push_back(0);
+        engine.admission.stall(0);
     };
     a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.hold(0);
     a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.hold(7);
@@ -142,6 +142,6 @@ noticed! {
         assert!(engine.flight.leftovers.add_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
-        engine.admission.requests.take();
+        engine.admission.take_counted();
     };
 }

@@ -116,12 +116,12 @@ impl Engine {
 
     /// Answers a request that has not begun and never will.
     pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
-        let state = &self.admission.requests[index];
+        let state = &self.admission[index];
         assert!(
-            state.outstanding == 0,
+            state.outstanding() == 0,
             "request {index} is refused, and has begun"
         );
-        let (tag, origin) = (state.request.tag, state.origin);
+        let (tag, origin) = (state.request().tag, *state.origin());
         self.admission.give(index, origin.is_some());
         self.answer(tag, origin, Err(why));
     }
@@ -137,7 +137,7 @@ impl Engine {
             let running = &self.flight.running[*index];
             match running.work {
                 Work::Direct { request } if running.outstanding > 0 => {
-                    let asked = &self.admission.requests[request].request;
+                    let asked = self.admission[request].request();
                     asked.volume == volume && asked.operation == Operation::Write
                 }
                 _ => false,
@@ -156,7 +156,7 @@ impl Engine {
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view.stopping
                 || self.flight.running.used()
-                    + self.admission.requests.used()
+                    + self.admission.slots_used()
                     + self.flight.singles.used()
                     == 0;
             let fenced = volume.view.writes_allowed || volume.writes_running == 0;

@@ -183,7 +183,7 @@ impl Engine {
     /// Pins all memory of clients that a plan's work uses.
     fn pin_payload(&mut self, work: Work) -> Pins {
         if let Work::Direct { request } = work {
-            let asked = self.admission.requests[request].request;
+            let asked = *self.admission[request].request();
             let has_payload = matches!(asked.operation, Operation::Read | Operation::Write);
             return if has_payload {
                 self.pin(request, asked.buffer, Pins::NONE)
@@ -207,8 +207,8 @@ impl Engine {
     }
 
     fn pin(&mut self, request: u32, buffer: Buffer, next: Pins) -> Pins {
-        let home = self.admission.requests[request]
-            .origin
+        let home = self.admission[request]
+            .origin()
             .map_or(self.desk.id(), |origin| origin.shard);
         self.desk.ask(if home == self.desk.id() {
             Output::Pin(buffer)
@@ -249,9 +249,7 @@ impl Engine {
             }
             Work::Reconstruct { part } => {
                 let request = self.order.ranges.parts[part].request;
-                self.admission.requests[request]
-                    .failure
-                    .get_or_insert(Failure::BufferHeld);
+                self.admission[request].fail(Failure::BufferHeld);
                 self.release(index);
                 self.parts_done(part, false);
             }

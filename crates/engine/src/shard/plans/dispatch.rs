@@ -422,7 +422,7 @@ impl Engine {
     }
 
     fn part_lost(&mut self, part: &Part) -> Failure {
-        let request = self.admission.requests[part.request].request;
+        let request = *self.admission[part.request].request();
         let volume: VolumeId = request.volume;
         let offset_bytes = if request.operation == crate::request::Operation::Read
             || request.operation == crate::request::Operation::Write

@@ -167,7 +167,7 @@ impl Engine {
 
     /// Tells that a request is answered by this error, and returns it.
     pub(crate) fn loss(&mut self, request: u32) -> Failure {
-        let request = &self.admission.requests[request].request;
+        let request = self.admission[request].request();
         let (volume, offset_bytes) = (request.volume, request.offset_bytes);
         self.desk.emit(Event::Unrecoverable {
             volume,

@@ -58,7 +58,7 @@ impl Engine {
         if !missed.within(self.members.durable_failed()) {
             return true;
         }
-        if self.admission.requests[part.request].failure.is_none() {
+        if self.admission[part.request].failure().is_none() {
             let from = volume.on_members(place);
             let to = from + u64::from(length_bytes);
             volume.equal.add(part.data_index, from, to);

@@ -259,9 +259,7 @@ impl Engine {
             in_chunk_bytes,
         };
         let offset_bytes = volume.shape.volume_offset_bytes(place);
-        self.admission.requests[part.request]
-            .failure
-            .get_or_insert(Failure::Unrecoverable { offset_bytes });
+        self.admission[part.request].fail(Failure::Unrecoverable { offset_bytes });
         let volume = VolumeId(key.volume);
         self.desk.emit(Event::Unrecoverable {
             volume,

@@ -24,7 +24,7 @@ impl Engine {
         tried: Option<MemberId>,
         repairs: bool,
     ) -> bool {
-        let request = self.admission.requests[index].request;
+        let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
         let owner = self.volumes[at]
             .shape
@@ -113,9 +113,7 @@ impl Engine {
                     offset_bytes,
                 };
                 self.desk.emit(event);
-                self.admission.requests[request]
-                    .failure
-                    .get_or_insert(Failure::Unrecoverable { offset_bytes });
+                self.admission[request].fail(Failure::Unrecoverable { offset_bytes });
             } else {
                 if !self.recover_cut(request, Cut { buffer, ..cut }, Some(tried), media) {
                     return false;

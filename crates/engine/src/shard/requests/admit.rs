@@ -48,7 +48,7 @@ impl Engine {
     #[inline(never)]
     fn admit_planned(&mut self, request: Request, origin: Option<Origin>) {
         if origin.is_none() && !self.admission.has_room_for_port() {
-            self.admission.backlog.push_back(request);
+            self.admission.queue(request);
             return;
         }
         let index = self.admission.take(origin.is_some());
@@ -56,11 +56,11 @@ impl Engine {
         if origin.is_none() {
             self.count_request(&request);
         }
-        self.admission.requests[index] = RequestState::new(request, origin);
-        if self.admission.stalled.is_empty() {
+        self.admission[index] = RequestState::new(request, origin);
+        if self.admission.stalled() == 0 {
             self.begin(index);
         } else {
-            self.admission.stalled.push_back(index);
+            self.admission.stall(index);
         }
     }
 
@@ -106,10 +106,13 @@ impl Engine {
     /// Starts a request, or parks it where it will be woken.
     #[inline]
     fn begin(&mut self, index: u32) {
-        let state = &self.admission.requests[index];
-        let modifies = !matches!(state.request.operation, Operation::Read | Operation::Flush);
-        if modifies && !state.writing {
-            let at = state.request.volume.0 as usize;
+        let state = &self.admission[index];
+        let modifies = !matches!(
+            state.request().operation,
+            Operation::Read | Operation::Flush
+        );
+        if modifies && !state.counts_as_write() {
+            let at = state.request().volume.0 as usize;
             let volume = &self.volumes[at];
             if volume.view.stopping {
                 return self.refuse(index, Failure::Stopping);
@@ -118,7 +121,7 @@ impl Engine {
                 return;
             }
             self.note_writing(at);
-            self.admission.requests[index].writing = true;
+            self.admission[index].count_as_write(true);
         }
         self.issue_or_park(index);
     }
@@ -128,8 +131,8 @@ impl Engine {
     fn issue_or_park(&mut self, index: u32) {
         match self.issue(index) {
             Issued::All => {}
-            Issued::NoRoom => self.admission.stalled.push_back(index),
-            Issued::NoForward => self.admission.waiting_forward.push_back(index),
+            Issued::NoRoom => self.admission.stall(index),
+            Issued::NoForward => self.admission.wait_to_forward(index),
         }
     }
 
@@ -153,29 +156,21 @@ impl Engine {
             repairs: false,
             tried: None,
         });
-        self.admission.requests[index] = RequestState {
-            cursor: u64::from(request.length_bytes),
-            outstanding: 1,
-            writing: request.operation != Operation::Read,
-            issued: true,
-            ..RequestState::new(request, origin)
-        };
+        self.admission[index] = RequestState::under_way(request, origin);
         index
     }
 
     /// Goes on with requests that had too many pieces with other shards.
     #[inline]
     pub(crate) fn resume_forwarding(&mut self) {
-        if !self.admission.waiting_forward.is_empty() {
+        if self.admission.waits_to_forward() {
             self.resume_forwarding_some();
         }
     }
 
     #[inline(never)]
     fn resume_forwarding_some(&mut self) {
-        while self.admission.may_forward()
-            && let Some(index) = self.admission.waiting_forward.pop_front()
-        {
+        while let Some(index) = self.admission.next_to_forward() {
             self.issue_or_park(index);
         }
     }
@@ -183,50 +178,39 @@ impl Engine {
     /// Goes on with requests that a pool was too small for.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
-        let nobody_waits = self.admission.stalled.is_empty()
-            && self.admission.forward_backlog.is_empty()
-            && self.admission.backlog.is_empty();
-        if !nobody_waits {
+        if !self.admission.nobody_waits_for_room() {
             self.resume_stalled_some();
         }
     }
 
     #[inline(never)]
     fn resume_stalled_some(&mut self) {
-        while let Some(&index) = self.admission.stalled.front() {
-            if self.admission.requests[index].cursor == 0
-                && self.admission.requests[index].outstanding == 0
-            {
-                self.admission.stalled.pop_front();
+        while let Some(index) = self.admission.first_stalled() {
+            if self.admission[index].is_untouched() {
+                self.admission.first_goes_on();
                 if self.begin_waiting_single(index) {
                     continue;
                 }
-                let before = self.admission.stalled.len();
+                let before = self.admission.stalled();
                 self.begin(index);
-                if self.admission.stalled.len() > before {
-                    // Still no room: keep its place at the head.
-                    self.admission.stalled.rotate_right(1);
+                if self.admission.stalled() > before {
+                    // Still no room.
+                    self.admission.last_was_first();
                     return;
                 }
             } else {
                 match self.issue(index) {
                     Issued::All => {}
                     Issued::NoRoom => return,
-                    Issued::NoForward => self.admission.waiting_forward.push_back(index),
+                    Issued::NoForward => self.admission.wait_to_forward(index),
                 }
-                self.admission.stalled.pop_front();
+                self.admission.first_goes_on();
             }
         }
-        while self.admission.has_room_for_forward() && self.admission.stalled.is_empty() {
-            let Some(forward) = self.admission.forward_backlog.pop_front() else {
-                break;
-            };
+        while let Some(forward) = self.admission.next_queued_forwarded() {
             self.forwarded(forward);
         }
-        while self.admission.has_room_for_port() && self.admission.stalled.is_empty() {
-            let Some(request) = self.admission.backlog.pop_front() else {
-                return;
-            };
+        while let Some(request) = self.admission.next_queued() {
             self.admit(request);
         }
     }
@@ -235,18 +219,17 @@ impl Engine {
     /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
     #[inline]
     fn begin_waiting_single(&mut self, index: u32) -> bool {
-        let state = &self.admission.requests[index];
-        let (request, volume) = (state.request, state.request.volume.0 as usize);
+        let state = &self.admission[index];
+        let (request, volume) = (*state.request(), state.request().volume.0 as usize);
         // Writes are refused where they are not allowed any more, as when the array stops.
-        if state.origin.is_some() || !self.start_as_single(&request, None) {
+        if state.origin().is_some() || !self.start_as_single(&request, None) {
             return false;
         }
         // The write is counted as begun already if it was only its plan that there was no room for.
-        if core::mem::take(&mut self.admission.requests[index].writing)
-            && !planted(Bug::WaitingWriteCountedTwice)
-        {
+        if self.admission[index].counts_as_write() && !planted(Bug::WaitingWriteCountedTwice) {
             self.volumes[volume].writes_running -= 1;
         }
+        self.admission[index].count_as_write(false);
         self.admission.give(index, false);
         true
     }
@@ -256,7 +239,7 @@ impl Engine {
         self.volumes[volume].intent_sent = false;
         for at in 0..self.volumes[volume].blocked.len() {
             let index = self.volumes[volume].blocked[at];
-            self.admission.stalled.push_back(index);
+            self.admission.stall(index);
         }
         self.volumes[volume].blocked.clear();
     }
@@ -264,17 +247,18 @@ impl Engine {
     /// A plan, part or forward of a request has ended.
     #[inline]
     pub(crate) fn piece_done(&mut self, index: u32, result: Result<(), Failure>) {
-        let state = &mut self.admission.requests[index];
-        state.outstanding -= 1;
+        let state = &mut self.admission[index];
+        state.piece_ends();
         if let Err(failure) = result {
-            state.failure.get_or_insert(failure);
+            state.fail(failure);
         }
-        if state.outstanding > 0 || !state.issued {
+        if !state.is_over() {
             return;
         }
-        let (tag, origin, failure) = (state.request.tag, state.origin, state.failure);
-        if state.writing {
-            self.volumes[state.request.volume.0 as usize].writes_running -= 1;
+        let (request, origin, failure) = (state.request(), *state.origin(), state.failure());
+        let tag = request.tag;
+        if state.counts_as_write() {
+            self.volumes[request.volume.0 as usize].writes_running -= 1;
         }
         self.admission.give(index, origin.is_some());
         if failure.is_some() {
@@ -296,7 +280,7 @@ impl Engine {
     /// A piece of another shard's request arrives.
     pub(crate) fn forwarded(&mut self, forward: Forward) {
         if !self.admission.has_room_for_forward() {
-            self.admission.forward_backlog.push_back(forward);
+            self.admission.queue_forwarded(forward);
             return;
         }
         let request = Request {

@@ -38,8 +38,8 @@ impl Engine {
     #[inline]
     pub(crate) fn issue(&mut self, index: u32) -> Issued {
         // Counted as one outstanding piece, so that pieces which end at once do not answer the request.
-        self.admission.requests[index].outstanding += 1;
-        let request = self.admission.requests[index].request;
+        self.admission[index].piece_begins();
+        let request = *self.admission[index].request();
         let volume = &self.volumes[request.volume.0 as usize];
         let issued = match request.operation {
             Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
@@ -52,12 +52,12 @@ impl Engine {
             Operation::Trim | Operation::WriteZeroes { .. } => self.issue_parts(index),
             Operation::Flush => Issued::from_all(self.issue_flush(index)),
         };
-        let state = &mut self.admission.requests[index];
+        let state = &mut self.admission[index];
         if issued == Issued::All {
-            state.issued = true;
+            state.set_issued();
             self.piece_done(index, Ok(()));
         } else {
-            state.outstanding -= 1;
+            state.piece_ends();
         }
         issued
     }
@@ -65,7 +65,7 @@ impl Engine {
     /// Reads, and writes without redundancy: plans that need no lock.
     #[inline]
     fn issue_direct(&mut self, index: u32, kind: StepKind) -> bool {
-        let at = self.admission.requests[index].request.volume.0 as usize;
+        let at = self.admission[index].request().volume.0 as usize;
         loop {
             if self.flight.plans_available() <= PLANS_RESERVED {
                 return false;
@@ -94,13 +94,13 @@ impl Engine {
                     break;
                 }
                 bytes += u64::from(cut.length);
-                self.admission.requests[index].cursor += u64::from(cut.length);
+                self.admission[index].advance(cut.length);
             }
             if self.flight.running[plan_index].plan.steps().is_empty() {
                 self.flight.running.give(plan_index);
             } else {
                 self.desk.stats.plans_direct += 1;
-                self.admission.requests[index].outstanding += 1;
+                self.admission[index].piece_begins();
                 self.start(plan_index);
             }
             if all {
@@ -121,8 +121,8 @@ impl Engine {
     /// Adds one piece to a direct plan, or sends it where it can be reconstructed.
     #[inline]
     fn issue_cut(&mut self, index: u32, plan_index: u32, kind: StepKind, cut: Cut) -> bool {
-        let at = self.admission.requests[index].request.volume.0 as usize;
-        let origin = &self.admission.requests[index].origin;
+        let at = self.admission[index].request().volume.0 as usize;
+        let origin = self.admission[index].origin();
         let (tried, repairs) = origin.map_or((None, false), |from| (from.tried, from.repairs));
         let volume = &self.volumes[at];
         let slot = match kind {
@@ -219,10 +219,11 @@ impl Engine {
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
     #[inline]
     fn issue_parts(&mut self, index: u32) -> Issued {
-        let request = self.admission.requests[index].request;
+        let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
         if self.volumes[at].records_nothing {
-            self.admission.requests[index].failure = Some(self.why_not(at, request.offset_bytes));
+            let failure = self.why_not(at, request.offset_bytes);
+            self.admission[index].give_up(failure);
             return Issued::All;
         }
         let discards = self.volumes[at].view.discards;
@@ -231,7 +232,7 @@ impl Engine {
         } = request.operation
             && (self.volumes[at].shape.level == Level::Raid5 || !discards)
         {
-            self.admission.requests[index].failure = Some(Failure::NotSupported);
+            self.admission[index].give_up(Failure::NotSupported);
             return Issued::All;
         }
         if request.operation == Operation::Trim && !discards {
@@ -239,7 +240,7 @@ impl Engine {
             return Issued::All;
         }
         let window = self.volumes[at].window_bytes;
-        if request.operation == Operation::Write && self.admission.requests[index].cursor == 0 {
+        if request.operation == Operation::Write && self.admission[index].cursor() == 0 {
             self.note_write(at, request.offset_bytes, request.length_bytes);
         }
         while let Some(cut) = self.cut(index, window) {
@@ -260,7 +261,7 @@ impl Engine {
                 self.issue_zero(index, cut)
             };
             match taken {
-                Some(length) => self.admission.requests[index].cursor += u64::from(length),
+                Some(length) => self.admission[index].advance(length),
                 None => return Issued::NoRoom,
             }
         }
@@ -269,10 +270,10 @@ impl Engine {
 
     /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
     fn row_cut(&self, index: u32, cut: Cut) -> Cut {
-        let state = &self.admission.requests[index];
-        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let state = &self.admission[index];
+        let shape = &self.volumes[state.request().volume.0 as usize].shape;
         let row_end = (cut.place.row + 1) * shape.row_bytes();
-        let rest = u64::from(state.request.length_bytes) - state.cursor;
+        let rest = state.rest();
         Cut {
             length: rest.min(row_end - cut.offset) as u32,
             ..cut
@@ -281,7 +282,7 @@ impl Engine {
 
     /// Queues a piece of a trim or zeroing; returns how much of the request that covers.
     fn issue_zero(&mut self, index: u32, cut: Cut) -> Option<u32> {
-        let request = self.admission.requests[index].request;
+        let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
         let shape = self.volumes[at].shape;
         let (discard, keep_allocated) = match request.operation {
@@ -297,7 +298,7 @@ impl Engine {
         if shape.level != Level::Raid5 {
             return self.enqueue(index, kind, cut, None).then_some(cut.length);
         }
-        let rest = u64::from(request.length_bytes) - self.admission.requests[index].cursor;
+        let rest = u64::from(request.length_bytes) - self.admission[index].cursor();
         let row_start = cut.place.data_index == 0 && cut.place.in_chunk_bytes == 0;
         if row_start && rest >= shape.row_bytes() {
             return self.issue_zero_row(index, kind, cut);
@@ -317,7 +318,7 @@ impl Engine {
     }
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
-        let at = self.admission.requests[index].request.volume.0 as usize;
+        let at = self.admission[index].request().volume.0 as usize;
         let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
         let windows = (shape.chunk_bytes / window) as usize;
         if self.order.ranges.parts.available() <= PARTS_RESERVED + windows {
@@ -353,12 +354,12 @@ impl Engine {
         if self.flight.plans_available() <= PLANS_RESERVED {
             return false;
         }
-        let at = self.admission.requests[index].request.volume.0;
+        let at = self.admission[index].request().volume.0;
         let volume = &self.volumes[at as usize];
         if volume.is_lost() {
             // What a lost member has acknowledged may never have reached its medium.
-            let offset_bytes = self.admission.requests[index].request.offset_bytes;
-            self.admission.requests[index].failure = Some(Failure::Unrecoverable { offset_bytes });
+            let offset_bytes = self.admission[index].request().offset_bytes;
+            self.admission[index].give_up(Failure::Unrecoverable { offset_bytes });
             return true;
         }
         let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
@@ -371,7 +372,7 @@ impl Engine {
         crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
         self.flight.running[plan_index].missed = unrecorded;
-        self.admission.requests[index].outstanding += 1;
+        self.admission[index].piece_begins();
         self.start(plan_index);
         true
     }
@@ -379,17 +380,17 @@ impl Engine {
     /// The next piece of a request that lies in one chunk and one band.
     #[inline]
     fn cut(&self, index: u32, window_bytes: u32) -> Option<Cut> {
-        let state = &self.admission.requests[index];
-        let rest = u64::from(state.request.length_bytes) - state.cursor;
-        if rest == 0 || state.failure.is_some() {
+        let state = &self.admission[index];
+        let rest = state.rest();
+        if rest == 0 || state.failure().is_some() {
             return None;
         }
-        let offset = state.request.offset_bytes + state.cursor;
-        let shape = &self.volumes[state.request.volume.0 as usize].shape;
+        let offset = state.request().offset_bytes + state.cursor();
+        let shape = &self.volumes[state.request().volume.0 as usize].shape;
         let place = shape.locate(offset);
         let window_left = window_bytes - (place.in_chunk_bytes & (window_bytes - 1));
         let length = rest.min(u64::from(window_left)) as u32;
-        let buffer = Buffer(state.request.buffer.0 + state.cursor);
+        let buffer = Buffer(state.request().buffer.0 + state.cursor());
         Some(Cut {
             place,
             length,
@@ -415,7 +416,7 @@ impl Engine {
             return false;
         }
         let part = self.order.ranges.parts.take().expect("a part is available");
-        let volume = self.admission.requests[index].request.volume.0;
+        let volume = self.admission[index].request().volume.0;
         let low = cut.place.in_chunk_bytes;
         self.order.ranges.parts[part] = Part {
             kind,
@@ -429,7 +430,7 @@ impl Engine {
             next: NONE,
         };
         let band = self.volumes[volume as usize].band(cut.place.row, low);
-        self.admission.requests[index].outstanding += 1;
+        self.admission[index].piece_begins();
         self.order.ranges.enqueue(BandKey { volume, band }, part);
         true
     }
@@ -442,7 +443,7 @@ impl Engine {
         cut: Cut,
         (tried, repairs): (Option<MemberId>, bool),
     ) {
-        let request = &self.admission.requests[index].request;
+        let request = self.admission[index].request();
         let forward = Forward {
             from: self.desk.id(),
             ticket: index,
@@ -455,7 +456,7 @@ impl Engine {
             length_bytes: cut.length,
             buffer: cut.buffer,
         };
-        self.admission.requests[index].outstanding += 1;
+        self.admission[index].piece_begins();
         self.admission.piece_sent();
         self.desk.stats.forwards += 1;
         self.desk.send(owner, Message::Forward(forward));

@@ -44,7 +44,7 @@ impl Engine {
     /// `from` another shard is its ticket there.
     #[inline]
     pub(crate) fn begin_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
-        self.admission.stalled.is_empty()
+        self.admission.stalled() == 0
             && (from.is_some() || self.admission.has_room_for_port())
             && self.start_as_single(request, from)
     }
