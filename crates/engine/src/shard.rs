@@ -28,8 +28,7 @@ use crate::limits::{
 };
 use crate::log::Logs;
 use crate::members::Members;
-use crate::order::ranges::{Claimer, Ranges};
-use crate::order::{HELD_MAX, Order};
+use crate::order::Order;
 use crate::output::Output;
 use crate::plan::{Segments, Step};
 use crate::setup::Setup;
@@ -112,11 +111,7 @@ impl Engine {
             sweeps: Sweeps::new(now),
             desk: Desk::new(&setup, now),
             members: Members::new(view.volatile),
-            order: Order {
-                ranges: Ranges::new(Claimer::new(&setup)),
-                claims: setup.claims,
-                held_bands: Vec::with_capacity(HELD_MAX),
-            },
+            order: Order::new(&setup),
             admission: Admission::new(setup.shards),
             flight: Flight::new(
                 steps,
@@ -190,7 +185,7 @@ impl Engine {
             || self.controller.is_some()
             || self.volumes.iter().any(|volume| !volume.idle_reported);
         let sweep = busy.then_some(self.sweeps.next());
-        let hold = self.order.held_bands.iter().map(|held| held.until).min();
+        let hold = self.order.held_bands.first_end();
         // Nobody tells when another shard gives up a claim.
         let claim = self
             .order

@@ -77,7 +77,7 @@ pub(crate) struct Ranges {
     quiet: Vec<u32>,
     entries: Pool<Entry>,
     locks: Pool<Lock>,
-    pub parts: Pool<Part>,
+    parts: Pool<Part>,
     ready: VecDeque<u32>,
     claimer: Claimer,
 }

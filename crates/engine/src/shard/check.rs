@@ -29,7 +29,7 @@ impl Engine {
         let plans = self.flight.running.in_use("plan");
         let singles = self.flight.singles.in_use("single request");
         let requests = self.admission.slots_in_use();
-        let parts = self.order.ranges.parts.in_use("part");
+        let parts = self.order.ranges.parts_in_use();
         self.check_reservations(&requests, &singles);
         self.check_commands(&plans, &singles);
         self.check_locks(&plans, &singles);
@@ -161,7 +161,7 @@ impl Engine {
             }
         }
         for &part in parts {
-            let request = self.order.ranges.parts[part].request;
+            let request = self.order.ranges[part].request;
             if request != NONE {
                 pieces.add("request", request);
             }
@@ -222,8 +222,10 @@ impl Engine {
 
     /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
     fn check_bands(&self, plans: &[u32], parts: &[u32]) {
-        let held = |key| self.order.held_bands.iter().any(|held| held.key() == key);
-        let waiting = self.order.ranges.check(held);
+        let waiting = self
+            .order
+            .ranges
+            .check(|key| self.order.held_bands.has(key));
         let mut planned = 0;
         for &index in plans {
             let mut at = self.flight.running[index].work.parts();
@@ -233,7 +235,7 @@ impl Engine {
                     planned <= parts.len(),
                     "the parts of plan {index} have no end"
                 );
-                at = self.order.ranges.parts[at].next;
+                at = self.order.ranges.after(at);
             }
         }
         assert_eq!(
@@ -241,13 +243,7 @@ impl Engine {
             parts.len(),
             "parts that wait or are planned, and all"
         );
-        for (at, held) in self.order.held_bands.iter().enumerate() {
-            let mut before = self.order.held_bands[..at].iter();
-            assert!(
-                before.all(|other| other.key() != held.key()),
-                "{held:?} is held back twice"
-            );
-        }
+        self.order.held_bands.check();
     }
 
     /// What volumes count: requests that write, plans that write, and the bands of their job.
@@ -279,7 +275,7 @@ impl Engine {
             if let Some(job) = &volume.job {
                 let name = u64::from(job.view.id);
                 let is_its = |part: &&u32| {
-                    let part = &self.order.ranges.parts[**part];
+                    let part = &self.order.ranges[**part];
                     part.kind == PartKind::Background && part.buffer.0 == name
                 };
                 job.check(parts.iter().filter(is_its).count());

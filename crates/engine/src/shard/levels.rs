@@ -17,7 +17,7 @@ impl Engine {
             forwards_waiting: waiting.forwards,
             plans: self.flight.running.used(),
             singles: self.flight.singles.used(),
-            parts: self.order.ranges.parts.used(),
+            parts: self.order.ranges.parts_used(),
             stalled: waiting.room,
             blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
             writes: self
@@ -39,7 +39,7 @@ impl Engine {
             self.admission.room(),
             self.flight.room(),
             self.hole_logs.room(),
-            self.order.held_bands.capacity(),
+            self.order.held_bands.room(),
             self.desk.room(),
         ];
         let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());

@@ -19,7 +19,7 @@ impl Ranges {
             let entry = &self.entries[index];
             self.check_place(index, entry);
             waiting += self.check_queue(entry);
-            listed.extend(self.chain(entry.first_lock));
+            listed.extend(self.locks_from(entry.first_lock));
             let quiet = self.quiet_locks(entry.key).next();
             self.check_wakes(entry, quiet.is_some(), &held_back);
         }
@@ -111,7 +111,7 @@ impl Ranges {
                 assert_eq!(self.entries[entry].key, key, "the band of lock {index}");
                 self.entries[entry].first_lock
             };
-            let others = self.chain(in_band).chain(self.quiet_locks(key));
+            let others = self.locks_from(in_band).chain(self.quiet_locks(key));
             let here: Vec<u32> = others.collect();
             assert!(
                 here.contains(&index),
@@ -137,13 +137,13 @@ impl Ranges {
         );
     }
 
-    fn chain(&self, first: u32) -> impl Iterator<Item = u32> {
+    fn locks_from(&self, first: u32) -> impl Iterator<Item = u32> {
         let follow = |at: u32| (at != NONE).then_some(at);
         core::iter::successors(follow(first), move |&at| follow(self.locks[at].next))
     }
 
     fn quiet_locks(&self, key: BandKey) -> impl Iterator<Item = u32> {
-        let all = self.chain(self.quiet[self.bucket(key)]);
+        let all = self.locks_from(self.quiet[self.bucket(key)]);
         all.filter(move |&lock| self.locks[lock].key == key)
     }
 }

@@ -115,17 +115,15 @@ noticed! {
     a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.hold(0);
     a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.hold(7);
     a_leak_of_a_part_is_noticed, "parts that wait or are planned", |engine| {
-        engine.order.ranges.parts.take();
+        engine.order.ranges.make_part(Part::background((0, 4096), Buffer(1)));
     };
     work_that_nobody_will_look_at_is_noticed, "nobody will look", |engine| {
-        let part = engine.order.ranges.parts.take().unwrap();
-        engine.order.ranges.parts[part] = Part::background((0, 4096), Buffer(1));
+        let part = engine.order.ranges.make_part(Part::background((0, 4096), Buffer(1)));
         engine.order.ranges.requeue_quietly(BandKey { volume: 0, band: 3 }, part);
     };
     a_part_of_nothing_is_noticed, "is empty", |engine| {
-        let part = engine.order.ranges.parts.take().unwrap();
-        engine.order.ranges.parts[part] = Part::background((4096, 4096), Buffer(1));
-        engine.order.ranges.enqueue(BandKey { volume: 0, band: 3 }, part);
+        let part = Part::background((4096, 4096), Buffer(1));
+        engine.order.ranges.add(BandKey { volume: 0, band: 3 }, part);
     };
     a_write_plan_too_many_is_noticed, "write plans of volume 0", |engine| engine.volumes[0].plans_writing += 1;
     a_write_too_many_is_noticed, "requests that write to volume 0", |engine| {

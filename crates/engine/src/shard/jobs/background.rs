@@ -66,25 +66,22 @@ impl Engine {
                 job.mark(band);
                 continue;
             }
-            if self.order.ranges.parts.available() <= PARTS_RESERVED
+            if self.order.ranges.parts_available() <= PARTS_RESERVED
                 || plans_available <= PLANS_RESERVED
             {
                 break;
             }
-            let part = self.order.ranges.parts.take().expect("a part is available");
             job.next += 1;
             job.in_flight += 1;
             job.charge(u64::from(high - low), self.desk.now());
             // A part outlives its job when the view changes: it carries the job's number.
             let job_id = Buffer(u64::from(job.view.id));
-            self.order.ranges.parts[part] = Part::background((low, high), job_id);
-            self.order.ranges.enqueue(
-                BandKey {
-                    volume: at as u8,
-                    band,
-                },
-                part,
-            );
+            let key = BandKey {
+                volume: at as u8,
+                band,
+            };
+            let part = Part::background((low, high), job_id);
+            self.order.ranges.add(key, part);
         }
         self.dispatch_ready();
         let job_ended = self.volumes[at]
@@ -147,7 +144,7 @@ impl Engine {
     /// The job that a band's plan belongs to, if it is still the volume's.
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
         let running = &self.flight.running[index];
-        let number = self.order.ranges.parts[running.work.parts()].buffer.0;
+        let number = self.order.ranges[running.work.parts()].buffer.0;
         let job = self.volumes[running.volume as usize].job.as_ref()?;
         (u64::from(job.view.id) == number).then_some(job.view)
     }
@@ -176,7 +173,7 @@ impl Engine {
         let Work::Background { part, band, repair } = running.work else {
             unreachable!("{:?} is no job's", running.work);
         };
-        if is_inspection(&self.order.ranges.parts[part]) {
+        if is_inspection(&self.order.ranges[part]) {
             return self.hold_still(index);
         }
         if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
@@ -329,7 +326,7 @@ impl Engine {
             }
         }
         self.release(index);
-        self.order.ranges.parts.give(part);
+        self.order.ranges.end(part);
     }
 
     /// Tells the controller how far the jobs are, if that has changed.

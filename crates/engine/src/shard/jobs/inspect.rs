@@ -36,24 +36,23 @@ impl Engine {
         let (row, low, high) = volume.band_range(band);
         let mine =
             volume.shape.owner(row, self.desk.shards()) == self.desk.id() && !volume.view.stopping;
-        let room = self.order.ranges.parts.available() > PARTS_RESERVED
+        let room = self.order.ranges.parts_available() > PARTS_RESERVED
             && self.flight.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {
             return self.desk.emit(refused);
         }
-        let part = self.order.ranges.parts.take().expect("a part is available");
         self.inspection = Some(Inspection {
             ticket,
             held_by: None,
             abandoned: false,
             until: self.desk.now().after(INSPECTION_MAX),
         });
-        self.order.ranges.parts[part] = Part::background((low, high), INSPECTS);
         let key = BandKey {
             volume: at as u8,
             band,
         };
-        self.order.ranges.enqueue(key, part);
+        let part = Part::background((low, high), INSPECTS);
+        self.order.ranges.add(key, part);
     }
 
     /// The lock is held: nothing writes there until it is given back.
@@ -116,6 +115,6 @@ impl Engine {
             unreachable!("{:?} looks at nothing", self.flight.running[index].work);
         };
         self.release(index);
-        self.order.ranges.parts.give(part);
+        self.order.ranges.end(part);
     }
 }

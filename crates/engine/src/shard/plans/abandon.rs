@@ -92,12 +92,11 @@ impl Engine {
 
     /// Keeps room for what the plan may leave behind when it goes; false if there is not enough.
     fn promise_room(&mut self, index: u32) -> bool {
-        let (mut pieces, mut part) = (1, self.flight.running[index].work.parts());
-        while part != NONE {
-            pieces += 1;
-            part = self.order.ranges.parts[part].next;
-        }
-        let room = Room::of_plan(pieces);
+        let parts = self
+            .order
+            .ranges
+            .chain(self.flight.running[index].work.parts());
+        let room = Room::of_plan(1 + parts.count());
         self.flight.running[index].promised = room;
         self.flight.leftovers.promise(room)
     }
@@ -193,7 +192,7 @@ impl Engine {
         }
         let (mut pins, mut at) = (Pins::NONE, work.parts());
         while at != NONE {
-            let part = self.order.ranges.parts[at];
+            let part = self.order.ranges[at];
             let has_payload = matches!(
                 part.kind,
                 PartKind::Write { .. } | PartKind::Reconstruct { .. }
@@ -201,7 +200,7 @@ impl Engine {
             if has_payload && part.request != NONE && !self.is_zeros(part.buffer) {
                 pins = self.pin(part.request, part.buffer, pins);
             }
-            at = part.next;
+            at = self.order.ranges.after(at);
         }
         pins
     }
@@ -248,7 +247,7 @@ impl Engine {
                 self.piece_done(request, Err(Failure::BufferHeld));
             }
             Work::Reconstruct { part } => {
-                let request = self.order.ranges.parts[part].request;
+                let request = self.order.ranges[part].request;
                 self.admission[request].fail(Failure::BufferHeld);
                 self.release(index);
                 self.parts_done(part, false);

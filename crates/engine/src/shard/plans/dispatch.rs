@@ -99,7 +99,7 @@ impl Engine {
         let mut chosen: Option<Chosen> = None;
         let (mut before, mut at) = (NONE, self.order.ranges.first_waiting(entry));
         while at != NONE {
-            let part = self.order.ranges.parts[at];
+            let part = self.order.ranges[at];
             let lock_index = if parity_level || part.kind == PartKind::Background {
                 ALL_CHUNKS
             } else {
@@ -137,11 +137,7 @@ impl Engine {
                 }
                 before = at;
             }
-            at = if before == NONE {
-                self.order.ranges.first_waiting(entry)
-            } else {
-                self.order.ranges.parts[before].next
-            };
+            at = self.order.ranges.next_waiting(entry, before);
         }
         chosen
     }
@@ -149,7 +145,7 @@ impl Engine {
     /// Whether a later write of the same row can be part of the plan: it touches the range already
     /// chosen, so that the two share parity or lie side by side, and nothing in the way is locked.
     fn joins(&self, entry: u32, chosen: &Chosen, part: &Part, skipped: &Skipped) -> bool {
-        let first = &self.order.ranges.parts[chosen.first];
+        let first = &self.order.ranges[chosen.first];
         if !matches!(
             (first.kind, part.kind),
             (PartKind::Write { .. }, PartKind::Write { .. })
@@ -161,21 +157,19 @@ impl Engine {
             return false;
         }
         let (low, high) = (chosen.low.min(part.low), chosen.high.max(part.high));
-        let mut other = chosen.first;
-        while other != NONE {
-            let held = &self.order.ranges.parts[other];
-            if held.data_index == part.data_index && held.low < part.high && part.low < held.high {
-                // Two writes to the same place: the later one must win, so it has to wait.
-                return false;
-            }
-            other = held.next;
+        let meets = |held: &Part| {
+            held.data_index == part.data_index && held.low < part.high && part.low < held.high
+        };
+        if self.order.ranges.chain(chosen.first).any(meets) {
+            // Two writes to the same place: the later one must win, so it has to wait.
+            return false;
         }
         !skipped.overlaps(ALL_CHUNKS, low, high)
             && !self.order.ranges.is_locked(entry, ALL_CHUNKS, low, high)
     }
 
     fn join(&mut self, chosen: Option<Chosen>, at: u32, data_index: u8) -> Chosen {
-        let part = self.order.ranges.parts[at];
+        let part = self.order.ranges[at];
         match chosen {
             None => Chosen {
                 low: part.low,
@@ -187,7 +181,7 @@ impl Engine {
             },
             Some(chosen) => {
                 self.desk.stats.merges += 1;
-                self.order.ranges.parts[chosen.last].next = at;
+                self.order.ranges.chain_up(chosen.last, at);
                 Chosen {
                     low: chosen.low.min(part.low),
                     high: chosen.high.max(part.high),
@@ -201,7 +195,7 @@ impl Engine {
 
     fn plan_chosen(&mut self, entry: u32, chosen: Chosen) {
         let key = self.order.ranges.key(entry);
-        let part = self.order.ranges.parts[chosen.first];
+        let part = self.order.ranges[chosen.first];
         let lock = self
             .order
             .ranges
@@ -265,9 +259,8 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
         let mut pieces = [Piece::EMPTY; PIECES_MAX];
-        let (mut count, mut at, mut fua_any) = (0, parts, false);
-        while at != NONE {
-            let part = &self.order.ranges.parts[at];
+        let (mut count, mut fua_any) = (0, false);
+        for part in self.order.ranges.chain(parts) {
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             let (data_index, buffer) = match (part.kind, piecewise) {
@@ -284,7 +277,6 @@ impl Engine {
                 };
                 count += 1;
             }
-            at = part.next;
         }
         let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
         let pieces = &pieces[..count];
@@ -408,9 +400,8 @@ impl Engine {
     pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
         let mut at = parts;
         while at != NONE {
-            let part = self.order.ranges.parts[at];
-            self.order.ranges.parts.give(at);
-            at = part.next;
+            let (part, next) = self.order.ranges.end(at);
+            at = next;
             assert!(part.request != NONE, "background work answers nobody");
             let result = if lost {
                 Err(self.part_lost(&part))

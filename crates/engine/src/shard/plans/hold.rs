@@ -12,8 +12,8 @@
 //! its stream is waited for again.
 
 use crate::layout::Level;
-use crate::order::ranges::{NONE, PartKind};
-use crate::order::{HELD_MAX, HeldBand};
+use crate::order::held::HeldBand;
+use crate::order::ranges::PartKind;
 use crate::shard::Engine;
 use crate::units::Nanos;
 
@@ -49,15 +49,12 @@ impl Engine {
             return false;
         };
         let mut missing = u64::from(high - low) * u64::from(volume.shape.data_members());
-        let mut part = parts;
-        while part != NONE {
-            let piece = &self.order.ranges.parts[part];
+        for piece in self.order.ranges.chain(parts) {
             if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
                 return false;
             }
             let rest = missing.checked_sub(u64::from(piece.high - piece.low));
             missing = rest.expect("merged writes do not overlap");
-            part = piece.next;
         }
         if missing == 0 {
             return false;
@@ -76,17 +73,7 @@ impl Engine {
             until: self.desk.now().after(longest),
             is_last_moment,
         };
-        // If it is held already, more of the row came, and there is more to wait for.
-        if let Some(at) = self
-            .order
-            .held_bands
-            .iter()
-            .position(|held| held.key == key)
-        {
-            self.order.held_bands[at] = held;
-        } else if !is_last_moment && self.order.held_bands.len() < HELD_MAX {
-            self.order.held_bands.push(held);
-        } else {
+        if !self.order.held_bands.hold(held) {
             return false;
         }
         self.order.ranges.requeue_quietly(key, parts);
@@ -96,27 +83,25 @@ impl Engine {
     /// Lets go of bands that have waited long enough, or that nothing keeps waiting any more.
     #[inline]
     pub(crate) fn release_held_bands(&mut self) {
-        let mut at = 0;
-        while at < self.order.held_bands.len() {
-            let held = &mut self.order.held_bands[at];
-            let volume = &mut self.volumes[held.key.volume as usize];
+        let now = self.desk.now();
+        let (volumes, ranges) = (&mut self.volumes, &mut self.order.ranges);
+        self.order.held_bands.release(|held| {
+            let volume = &mut volumes[held.key.volume as usize];
             let row = volume.band_range(held.key.band).0;
             let row_bytes = volume.shape.row_bytes();
             let all_ended = volume.plans_ended.wrapping_sub(held.until_ended) as i32 >= 0;
             if (all_ended || volume.plans_writing == 0) && !held.is_last_moment {
                 held.is_last_moment = true;
-                held.until = held.until.min(self.desk.now().after(ANSWER_TAKES));
+                held.until = held.until.min(now.after(ANSWER_TAKES));
             }
             let stream = &mut volume.streams.streams[held.stream];
             let came = !stream.is_in_row(row * row_bytes, row_bytes);
-            if came || self.desk.now() >= held.until {
+            let is_over = came || now >= held.until;
+            if is_over {
                 stream.learn(came);
-                let key = held.key;
-                self.order.held_bands.swap_remove(at);
-                self.order.ranges.wake(key);
-            } else {
-                at += 1;
+                ranges.wake(held.key);
             }
-        }
+            is_over
+        });
     }
 }

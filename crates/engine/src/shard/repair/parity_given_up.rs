@@ -22,7 +22,7 @@ use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
 use crate::flight::running::Work;
 use crate::flight::states::{Progress, StepState};
 use crate::layout::Level;
-use crate::order::ranges::{BandKey, NONE, PartKind};
+use crate::order::ranges::{BandKey, PartKind};
 use crate::plan::{Step, StepKind};
 use crate::shard::Engine;
 use crate::units::{Slot, SlotSet};
@@ -131,9 +131,7 @@ impl Engine {
         let row = volume.band_range(key.band).0;
         let view = self.view_of(key);
         let in_service = SlotSet(view.readable.0 & view.writable.0);
-        let mut at = parts;
-        while at != NONE {
-            let part = &self.order.ranges.parts[at];
+        for part in self.order.ranges.chain(parts) {
             let (low, high) = piece.overlap(part);
             let data_index = match part.kind {
                 PartKind::Zero { .. } => piece.chunk,
@@ -143,7 +141,6 @@ impl Engine {
             if low < high && !slots.all(|slot| in_service.has(slot)) {
                 return None;
             }
-            at = part.next;
         }
         let parity = volume.shape.parity_slot(row);
         let parity = parity.expect("each row of a RAID 5 has parity");

@@ -63,14 +63,10 @@ impl Engine {
             return false;
         };
         let logged = !self.volumes[running.volume as usize].logs.is_empty();
-        if !logged || self.order.ranges.parts[parts].next == NONE {
+        if !logged || !self.order.ranges.has_several(parts) {
             return false;
         }
-        let mut at = parts;
-        while at != NONE {
-            self.order.ranges.parts[at].alone = true;
-            at = self.order.ranges.parts[at].next;
-        }
+        self.order.ranges.plan_alone(parts);
         self.plan_again(index);
         true
     }
@@ -84,7 +80,7 @@ impl Engine {
         let Work::Write { parts } = running.work else {
             return false;
         };
-        let PartKind::Zero { discard, .. } = self.order.ranges.parts[parts].kind else {
+        let PartKind::Zero { discard, .. } = self.order.ranges[parts].kind else {
             return false;
         };
         if volume.logs.is_empty() || volume.is_lost() {
@@ -122,13 +118,10 @@ impl Engine {
 
     /// The offsets in the chunk that a chain of parts covers.
     fn range_of(&self, parts: u32) -> (u32, u32) {
-        let (mut low, mut high, mut at) = (u32::MAX, 0, parts);
-        while at != NONE {
-            let part = &self.order.ranges.parts[at];
-            (low, high) = (low.min(part.low), high.max(part.high));
-            at = part.next;
-        }
-        (low, high)
+        let parts = self.order.ranges.chain(parts);
+        parts.fold((u32::MAX, 0), |(low, high), part| {
+            (low.min(part.low), high.max(part.high))
+        })
     }
 
     /// The piece under way is done: starts the next one, or returns false when there is none.
@@ -210,13 +203,8 @@ impl Engine {
         match self.flight.running[index].work {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
-                let whole = self.order.ranges.parts[part];
-                let piece = Part {
-                    low: piecewise.low,
-                    high: piecewise.high(),
-                    buffer: whole.buffer.at(piecewise.low - whole.low),
-                    ..whole
-                };
+                let range = (piecewise.low, piecewise.high());
+                let piece = self.order.ranges[part].piece(range);
                 self.plan_reconstruct(index, key, &piece, piecewise.avoid)
             }
             Work::Background { .. } => {
@@ -238,7 +226,7 @@ impl Engine {
         };
         let is_write = matches!(self.flight.running[index].work, Work::Write { .. });
         while at != NONE {
-            let mut part = self.order.ranges.parts[at];
+            let mut part = self.order.ranges[at];
             if let PartKind::Zero { .. } = part.kind {
                 part.data_index = piecewise.chunk;
             }
@@ -246,7 +234,7 @@ impl Engine {
             if low < high {
                 self.bytes_lost(key, &part, low);
             }
-            at = part.next;
+            at = self.order.ranges.after(at);
         }
         is_write
     }

@@ -37,7 +37,7 @@ impl Engine {
         let window = self.volumes[at].window_bytes;
         // All of its pieces or none: what has been queued cannot be taken back.
         let pieces = (cut.length / window) as usize + 2;
-        if self.order.ranges.parts.available() <= RECONSTRUCTIONS_LEAVE + pieces {
+        if self.order.ranges.parts_available() <= RECONSTRUCTIONS_LEAVE + pieces {
             return false;
         }
         let mut done = 0;

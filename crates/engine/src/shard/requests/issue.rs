@@ -321,7 +321,7 @@ impl Engine {
         let at = self.admission[index].request().volume.0 as usize;
         let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
         let windows = (shape.chunk_bytes / window) as usize;
-        if self.order.ranges.parts.available() <= PARTS_RESERVED + windows {
+        if self.order.ranges.parts_available() <= PARTS_RESERVED + windows {
             return None;
         }
         for low in (0..shape.chunk_bytes).step_by(window as usize) {
@@ -412,26 +412,22 @@ impl Engine {
         } else {
             PARTS_RESERVED
         };
-        if self.order.ranges.parts.available() <= reserve {
+        if self.order.ranges.parts_available() <= reserve {
             return false;
         }
-        let part = self.order.ranges.parts.take().expect("a part is available");
         let volume = self.admission[index].request().volume.0;
         let low = cut.place.in_chunk_bytes;
-        self.order.ranges.parts[part] = Part {
-            kind,
-            request: index,
-            data_index: cut.place.data_index,
-            low,
-            high: low + cut.length,
-            buffer: cut.buffer,
-            tried,
-            alone: false,
-            next: NONE,
-        };
         let band = self.volumes[volume as usize].band(cut.place.row, low);
+        let range = (low, cut.length);
+        let part = Part::of_request(
+            (kind, index),
+            cut.place.data_index,
+            range,
+            cut.buffer,
+            tried,
+        );
         self.admission[index].piece_begins();
-        self.order.ranges.enqueue(BandKey { volume, band }, part);
+        self.order.ranges.add(BandKey { volume, band }, part);
         true
     }
 

@@ -1,0 +1,95 @@
+//! Bands that are held back: their writes wait for the rest of their row. See [`crate::shard::plans::hold`].
+
+use crate::limits::VOLUMES_MAX;
+use crate::order::ranges::BandKey;
+use crate::units::Nanos;
+use alloc::vec::Vec;
+
+/// A band that is held back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldBand {
+    pub key: BandKey,
+    /// Which stream it waits for.
+    pub stream: usize,
+    /// The volume's count of ended write plans when all those have ended that it waits for.
+    pub until_ended: u32,
+    /// When it waits no longer.
+    pub until: Nanos,
+    /// What it waits for has ended; only the client may still answer.
+    pub is_last_moment: bool,
+}
+
+/// Bands that can be held back at the same time; a stream holds those of its last row.
+const HELD_MAX: usize = 32 * VOLUMES_MAX;
+
+/// All of them, each band once.
+#[derive(Debug)]
+pub(crate) struct HeldBands {
+    bands: Vec<HeldBand>,
+}
+
+impl HeldBands {
+    /// None.
+    pub fn new() -> HeldBands {
+        HeldBands {
+            bands: Vec::with_capacity(HELD_MAX),
+        }
+    }
+
+    /// Holds a band back. If it is held already, more of the row came, and there is more to wait for. A new one is not
+    /// held at its last moment, nor if there are too many; then this returns false.
+    pub fn hold(&mut self, band: HeldBand) -> bool {
+        if let Some(held) = self.bands.iter_mut().find(|held| held.key == band.key) {
+            *held = band;
+            return true;
+        }
+        let has_room = !band.is_last_moment && self.bands.len() < HELD_MAX;
+        if has_room {
+            self.bands.push(band);
+        }
+        has_room
+    }
+
+    /// Takes those out that are over.
+    #[inline]
+    pub fn release(&mut self, mut is_over: impl FnMut(&mut HeldBand) -> bool) {
+        let mut at = 0;
+        while at < self.bands.len() {
+            if is_over(&mut self.bands[at]) {
+                self.bands.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// When the first of them waits no longer.
+    #[inline]
+    pub fn first_end(&self) -> Option<Nanos> {
+        self.bands.iter().map(|held| held.until).min()
+    }
+
+    /// Whether a band is held back.
+    pub fn has(&self, key: BandKey) -> bool {
+        self.bands.iter().any(|held| held.key == key)
+    }
+
+    /// How many there is memory for.
+    pub fn room(&self) -> usize {
+        self.bands.capacity()
+    }
+
+    /// What must hold between two turns.
+    ///
+    /// # Panics
+    /// A band is held back twice.
+    pub fn check(&self) {
+        for (at, held) in self.bands.iter().enumerate() {
+            let mut before = self.bands[..at].iter();
+            assert!(
+                before.all(|other| other.key != held.key),
+                "{held:?} is held back twice"
+            );
+        }
+    }
+}
