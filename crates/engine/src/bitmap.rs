@@ -22,10 +22,11 @@
 pub(crate) mod keeper;
 pub(crate) mod regions;
 
-use crate::bitmap::regions::{Regions, Words, regions};
+use crate::bitmap::regions::{Regions, Words, has_all, regions, set, take_out};
 use crate::control::record::BitmapRecord;
 use crate::layout::{Geometry, Level};
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// Bits are asked for, granted and cleared of volumes that have a bitmap, and of no others.
 pub(crate) const HAS_BITMAP: &str = "the volume has a bitmap";
@@ -34,18 +35,19 @@ pub(crate) const HAS_BITMAP: &str = "the volume has a bitmap";
 #[derive(Debug)]
 pub(crate) struct Bitmap {
     /// Bytes of a region, as a power of two.
-    pub shift: u32,
+    shift: u32,
     /// Regions whose bits are set on all members, as far as this shard has been told.
-    pub marked: Words,
+    marked: Words,
     /// Those of them in which this shard may begin writes.
-    pub open: Words,
+    open: Words,
     /// Regions in which it has begun writes since the last round.
-    pub touched: Words,
+    touched: Words,
     /// Regions that it waits for.
-    pub asked: Words,
+    asked: Words,
 }
 
 impl Bitmap {
+    /// As the record has it: this shard may write where bits are set.
     pub fn new(record: &BitmapRecord, shape: &Geometry) -> Bitmap {
         let words = regions(shape, record.region_bytes).div_ceil(64) as usize;
         let mut marked = vec![0; words];
@@ -61,12 +63,7 @@ impl Bitmap {
     }
 
     /// The regions of a range of the volume.
-    pub(crate) fn regions_of(
-        &self,
-        shape: &Geometry,
-        offset_bytes: u64,
-        length_bytes: u32,
-    ) -> Regions {
+    pub fn regions_of(&self, shape: &Geometry, offset_bytes: u64, length_bytes: u32) -> Regions {
         let last_byte = offset_bytes + u64::from(length_bytes.max(1)) - 1;
         let (first, last) = if shape.level == Level::Raid5 {
             // Parity is in the same rows.
@@ -80,11 +77,21 @@ impl Bitmap {
         } else {
             (offset_bytes, last_byte)
         };
-        ((first >> self.shift) as u32, (last >> self.shift) as u32)
+        (self.region(first) as u32, self.region(last) as u32)
+    }
+
+    /// The region of a byte, counted as the format does.
+    pub fn region(&self, byte: u64) -> u64 {
+        byte >> self.shift
+    }
+
+    /// The first byte of a region.
+    pub fn first_byte(&self, region: u64) -> u64 {
+        region << self.shift
     }
 
     /// The first marked region from `region` on.
-    pub(crate) fn next_marked(&self, region: u64) -> Option<u64> {
+    pub fn next_marked(&self, region: u64) -> Option<u64> {
         let mut at = (region / 64) as usize;
         let mut word = *self.marked.get(at)? & (u64::MAX << (region % 64));
         while word == 0 {
@@ -92,5 +99,51 @@ impl Bitmap {
             word = *self.marked.get(at)?;
         }
         Some(at as u64 * 64 + u64::from(word.trailing_zeros()))
+    }
+
+    /// Whether a write in these regions may begin now; if so they count as written to.
+    pub fn begin_write(&mut self, regions: Regions) -> bool {
+        let may = has_all(&self.open, regions);
+        if may {
+            set(&mut self.touched, regions);
+        }
+        may
+    }
+
+    /// A write waits for these regions. Returns whether the keeper has to be asked: it has not been asked for all of them.
+    pub fn wait_for(&mut self, regions: Regions) -> bool {
+        let is_new = !has_all(&self.asked, regions);
+        if is_new {
+            set(&mut self.asked, regions);
+        }
+        is_new
+    }
+
+    /// The bits of these regions are durable: writes may begin there.
+    pub fn mark(&mut self, regions: Regions) {
+        for region in regions.0..=regions.1 {
+            self.asked[region as usize / 64] &= !(1 << (region % 64));
+        }
+        set(&mut self.marked, regions);
+        set(&mut self.open, regions);
+    }
+
+    /// The regions in which writes have begun since this was asked last.
+    pub fn take_touched(&mut self) -> Vec<u64> {
+        let words = self.touched.len();
+        core::mem::replace(&mut self.touched, vec![0; words])
+    }
+
+    /// In all regions but these a write has to ask again before it may begin.
+    pub fn close_all_but(&mut self, busy: &[u64]) {
+        for (open, busy) in self.open.iter_mut().zip(busy) {
+            *open &= busy;
+        }
+    }
+
+    /// The bits of these regions are being cleared.
+    pub fn clear(&mut self, cleared: &[u64]) {
+        take_out(&mut self.marked, cleared);
+        take_out(&mut self.open, cleared);
     }
 }

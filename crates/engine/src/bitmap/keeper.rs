@@ -1,9 +1,12 @@
 //! A volume's bitmap as it is on the drives, and what is to be changed of it.
 
-use crate::bitmap::regions::{SECTOR_WORDS, Words, image_bytes, regions, set};
+use crate::bitmap::regions::{
+    Regions, SECTOR_WORDS, Words, has, has_all, image_bytes, is_empty, regions, set, take_out,
+};
 use crate::control::record::BitmapRecord;
 use crate::layout::Geometry;
-use crate::units::{Buffer, MemberId, Nanos};
+use crate::units::{Buffer, MemberId, Nanos, ShardId};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,7 +22,7 @@ pub(crate) enum Stage {
 
 /// A round of asking shards what may be cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Round {
+enum Round {
     None,
     /// These shards have not answered.
     Asking(u32),
@@ -30,35 +33,38 @@ pub(crate) enum Round {
 /// A volume's bitmap as it is on the drives.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    pub volume: usize,
-    pub area: u64,
-    pub buffer: Buffer,
+    volume: usize,
+    area: u64,
+    buffer: Buffer,
     /// What the drives have, or will when the write under way is done; whole sectors, with bits that stand
     /// for nothing set.
-    pub bits: Words,
+    bits: Words,
     /// Regions that there are, to tell bits that stand for nothing.
-    pub real: Words,
+    real: Words,
     /// Bits to be set next.
-    pub wanted: Words,
+    wanted: Words,
     /// Bits that are being set.
-    pub granting: Words,
+    granting: Words,
     /// Bits that may be cleared if nobody objects.
-    pub clearing: Words,
+    clearing: Words,
     /// Words that differ from what was written last: from the first to before the last.
-    pub changed: (usize, usize),
-    pub stage: Stage,
-    pub round: Round,
-    pub next_round: Nanos,
+    changed: (usize, usize),
+    stage: Stage,
+    round: Round,
+    next_round: Nanos,
     /// Who carries it.
-    pub members: Vec<Option<MemberId>>,
+    members: Vec<Option<MemberId>>,
 }
 
 impl Keeper {
-    pub(crate) fn new(
+    /// The bitmap of a volume as the record has it, carried by these members, with memory for its image.
+    pub fn new(
         volume: usize,
         shape: &Geometry,
         record: &BitmapRecord,
         buffer: Buffer,
+        members: &[Option<MemberId>],
+        next_round: Nanos,
     ) -> Keeper {
         let regions = regions(shape, record.region_bytes);
         let words = image_bytes(shape, record) as usize / 8;
@@ -82,9 +88,177 @@ impl Keeper {
             changed: (0, 0),
             stage: Stage::Idle,
             round: Round::None,
-            next_round: Nanos(0),
-            members: Vec::new(),
+            next_round,
+            members: members.into(),
         }
+    }
+
+    /// Whose bitmap it is.
+    pub fn volume(&self) -> usize {
+        self.volume
+    }
+
+    /// Where a word lies on each drive that carries the bitmap, and its memory.
+    pub fn place_of(&self, word: usize) -> (u64, Buffer) {
+        let offset_bytes = self.area + word as u64 * 8;
+        (offset_bytes, self.buffer.at(word as u32 * 8))
+    }
+
+    /// The bits from one word to before another.
+    pub fn words(&self, (from, to): (u32, u32)) -> &[u64] {
+        &self.bits[from as usize..to as usize]
+    }
+
+    /// A shard waits to write in these regions. True if it may already: their bits are set on all drives, and are not
+    /// cleared now. Otherwise they go with the next write.
+    pub fn want(&mut self, regions: Regions) -> bool {
+        // A write under way may be the one that sets or clears them.
+        let is_settled = has_all(&self.bits, regions)
+            && (regions.0..=regions.1).all(|region| !has(&self.granting, region));
+        if is_settled {
+            let mut range = vec![0; self.clearing.len()];
+            set(&mut range, regions);
+            // As long as they have not been cleared, they need not be.
+            take_out(&mut self.clearing, &range);
+        } else {
+            set(&mut self.wanted, regions);
+        }
+        is_settled
+    }
+
+    /// Whether there is something to write and nothing under way.
+    pub fn wants_write(&self) -> bool {
+        let has_work = !is_empty(&self.wanted) || self.has_changed();
+        has_work && self.stage == Stage::Idle
+    }
+
+    fn has_changed(&self) -> bool {
+        self.changed.0 != self.changed.1
+    }
+
+    /// Takes what is wanted into what is written next, and begins to write.
+    pub fn begin_write(&mut self) {
+        self.take_wanted();
+        self.stage = Stage::Writing;
+    }
+
+    /// What is to be written: words, in whole sectors.
+    pub fn take_changed(&mut self) -> (usize, usize) {
+        let (from, to) = core::mem::take(&mut self.changed);
+        let first = from / SECTOR_WORDS * SECTOR_WORDS;
+        (
+            first,
+            to.next_multiple_of(SECTOR_WORDS).min(self.bits.len()),
+        )
+    }
+
+    /// What was under way has ended. Returns what that was.
+    pub fn end(&mut self) -> Stage {
+        core::mem::replace(&mut self.stage, Stage::Idle)
+    }
+
+    /// The bits that were written are durable: tells of each range of regions whose bits have been set.
+    pub fn grant(&mut self, mut tell: impl FnMut(Regions)) {
+        let mut region = 0;
+        let end = self.granting.len() as u32 * 64;
+        while region < end {
+            if self.granting[region as usize / 64] == 0 {
+                region = (region / 64 + 1) * 64;
+                continue;
+            }
+            let first = region;
+            while region < end && has(&self.granting, region) {
+                region += 1;
+            }
+            if first < region {
+                tell((first, region - 1));
+            } else {
+                region += 1;
+            }
+        }
+        self.granting.fill(0);
+    }
+
+    /// Whether it is time to ask what may be cleared.
+    pub fn is_round_due(&self, now: Nanos) -> bool {
+        now >= self.next_round && self.round == Round::None
+    }
+
+    /// Asks what may be cleared, of so many shards; returns whether there is anything to ask about.
+    pub fn begin_round(&mut self, shards: u8, next_round: Nanos) -> bool {
+        self.next_round = next_round;
+        // What is asked for now is not at rest, whoever was asked before.
+        for at in 0..self.clearing.len() {
+            let asked_for = self.granting[at] | self.wanted[at];
+            self.clearing[at] = self.bits[at] & self.real[at] & !asked_for;
+        }
+        let is_worth_it = !is_empty(&self.clearing);
+        if is_worth_it {
+            self.round = Round::Asking((1 << shards) - 1);
+        }
+        is_worth_it
+    }
+
+    /// A shard has closed what is at rest there.
+    pub fn hear(&mut self, shard: ShardId, busy: &[u64]) {
+        let Round::Asking(left) = self.round else {
+            unreachable!("shard {} has closed regions, and was not asked to", shard.0);
+        };
+        take_out(&mut self.clearing, busy);
+        let left = left & !(1 << shard.0);
+        self.round = if left == 0 {
+            Round::Answered
+        } else {
+            Round::Asking(left)
+        };
+    }
+
+    /// Whether all shards have answered, and nothing is under way that clearing has to wait for.
+    pub fn may_clear(&self) -> bool {
+        self.round == Round::Answered && self.stage == Stage::Idle
+    }
+
+    /// Whether anything is left to be cleared.
+    pub fn has_to_clear(&self) -> bool {
+        !is_empty(&self.clearing)
+    }
+
+    /// Drives are being flushed, so that what was written in the regions is durable before their bits go.
+    pub fn begin_flush(&mut self) {
+        self.stage = Stage::Flushing;
+    }
+
+    /// Clears what nobody has objected to; it is written next, with what is wanted. Returns the bits that go.
+    pub fn clear(&mut self) -> Arc<[u64]> {
+        for at in 0..self.clearing.len() {
+            if self.clearing[at] != 0 {
+                self.bits[at] &= !self.clearing[at];
+                self.note_changed(at);
+            }
+        }
+        self.take_wanted();
+        if self.has_changed() {
+            self.stage = Stage::Writing;
+        }
+        self.clearing[..].into()
+    }
+
+    /// The round has ended. Returns whether bits are to be written at once.
+    pub fn end_round(&mut self) -> bool {
+        self.clearing.fill(0);
+        self.round = Round::None;
+        self.stage == Stage::Writing
+    }
+
+    /// These members carry it from now on. Returns whether that is new; then all of it is written to all of them.
+    pub fn follow(&mut self, members: &[Option<MemberId>]) -> bool {
+        let is_new = self.members != members;
+        if is_new {
+            self.members.clear();
+            self.members.extend_from_slice(members);
+            self.changed = (0, self.bits.len());
+        }
+        is_new
     }
 
     fn note_changed(&mut self, word: usize) {
@@ -96,8 +270,7 @@ impl Keeper {
         };
     }
 
-    /// Takes the bits that are wanted into what is written next.
-    pub(crate) fn take_wanted(&mut self) {
+    fn take_wanted(&mut self) {
         for at in 0..self.wanted.len() {
             let new = self.wanted[at];
             if new == 0 {
@@ -108,25 +281,5 @@ impl Keeper {
             self.wanted[at] = 0;
             self.note_changed(at);
         }
-    }
-
-    /// Clears what nobody has objected to.
-    pub(crate) fn take_clearing(&mut self) {
-        for at in 0..self.clearing.len() {
-            if self.clearing[at] != 0 {
-                self.bits[at] &= !self.clearing[at];
-                self.note_changed(at);
-            }
-        }
-    }
-
-    /// What is to be written: words, in whole sectors.
-    pub(crate) fn take_changed(&mut self) -> (usize, usize) {
-        let (from, to) = core::mem::take(&mut self.changed);
-        let first = from / SECTOR_WORDS * SECTOR_WORDS;
-        (
-            first,
-            to.next_multiple_of(SECTOR_WORDS).min(self.bits.len()),
-        )
     }
 }

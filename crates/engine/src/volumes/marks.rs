@@ -35,13 +35,13 @@ impl Volume {
             let first = row * u64::from(shape.chunk_bytes) + u64::from(low);
             (first, first + u64::from(high - low) - 1)
         };
-        let Some(marked) = bitmap.next_marked(from >> bitmap.shift) else {
+        let Some(marked) = bitmap.next_marked(bitmap.region(from)) else {
             return self.bands();
         };
-        if marked <= to >> bitmap.shift {
+        if marked <= bitmap.region(to) {
             return band;
         }
-        let first_byte = marked << bitmap.shift;
+        let first_byte = bitmap.first_byte(marked);
         let there = if shape.level == Level::Raid10 {
             self.band(first_byte / shape.row_bytes(), 0)
         } else {

@@ -5,8 +5,8 @@
 //! write of it has failed, and nobody hears of bits as set before that failure is on record.
 
 use crate::bitmap::Bitmap;
-use crate::bitmap::keeper::{Keeper, Round, Stage};
-use crate::bitmap::regions::{Regions, has, has_all, image_bytes, is_empty, set, take_out};
+use crate::bitmap::keeper::{Keeper, Stage};
+use crate::bitmap::regions::{Regions, image_bytes};
 use crate::control::message::Message;
 use crate::control::record::BitmapRecord;
 use crate::flight::running::Work;
@@ -14,9 +14,8 @@ use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::plan::{Step, StepKind, mirror};
 use crate::shard::Engine;
-use crate::units::{Buffer, ShardId, Slot, VolumeId};
+use crate::units::{Buffer, Nanos, ShardId, Slot, VolumeId};
 use alloc::sync::Arc;
-use alloc::vec;
 
 impl Engine {
     /// Takes on the bitmaps of all volumes that have one.
@@ -36,20 +35,21 @@ impl Engine {
                 .scratch
                 .take_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
-            let mut keeper = Keeper::new(at, &shape, record, buffer);
-            keeper.next_round = self
-                .desk
-                .now()
-                .after(self.desk.options().clear_regions_every);
-            keeper.members.clone_from(&self.volumes[at].view.slots);
+            let next_round = self.next_round();
+            let members = &self.volumes[at].view.slots;
+            let keeper = Keeper::new(at, &shape, record, buffer, members, next_round);
             self.keepers.push(keeper);
         }
     }
 
+    fn next_round(&self) -> Nanos {
+        let every = self.desk.options().clear_regions_every;
+        self.desk.now().after(every)
+    }
+
     fn keeper_of(&self, volume: usize) -> Option<usize> {
-        self.keepers
-            .iter()
-            .position(|keeper| keeper.volume == volume)
+        let mut keepers = self.keepers.iter();
+        keepers.position(|keeper| keeper.volume() == volume)
     }
 
     /// The keeper of a volume that has a bitmap, on the shard that keeps it.
@@ -66,35 +66,21 @@ impl Engine {
     /// A shard waits to write in some regions.
     pub(crate) fn want_regions(&mut self, shard: ShardId, volume: VolumeId, regions: Regions) {
         let index = self.own_keeper(volume.0 as usize);
-        let keeper = &mut self.keepers[index];
-        // Set, and on all drives: a write under way may be the one that sets or clears them.
-        let settled = has_all(&keeper.bits, regions)
-            && (regions.0..=regions.1).all(|region| !has(&keeper.granting, region));
-        if settled {
-            let mut range = vec![0; keeper.clearing.len()];
-            set(&mut range, regions);
-            // As long as they have not been cleared, they need not be.
-            take_out(&mut keeper.clearing, &range);
+        if self.keepers[index].want(regions) {
             let message = Message::RegionsMarked { volume, regions };
             return self.desk.send(shard, message);
         }
-        set(&mut keeper.wanted, regions);
         self.write_bits(index);
     }
 
     /// Starts the next write, if there is something to write and nothing under way.
     fn write_bits(&mut self, index: usize) {
-        let keeper = &self.keepers[index];
-        if keeper.stage != Stage::Idle {
-            return;
-        }
-        let has_work = !is_empty(&keeper.wanted) || keeper.changed.0 != keeper.changed.1;
-        if has_work
+        let keeper = &mut self.keepers[index];
+        if keeper.wants_write()
             && self.flight.plans_available() > 0
-            && !self.volumes[keeper.volume].records_nothing
+            && !self.volumes[keeper.volume()].records_nothing
         {
-            self.keepers[index].take_wanted();
-            self.keepers[index].stage = Stage::Writing;
+            keeper.begin_write();
             self.issue_bits(index);
         }
     }
@@ -103,20 +89,18 @@ impl Engine {
     fn issue_bits(&mut self, index: usize) {
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
-        let volume = keeper.volume as u8;
+        let volume = keeper.volume() as u8;
+        let (offset_bytes, buffer) = keeper.place_of(from);
         let length_bytes = (to - from) as u64 * 8;
         let work = Work::Bitmap { volume };
         let plan = self.flight.take_plan(work, volume, NONE);
         let running = &mut self.flight.running[plan];
         let kind = StepKind::Write { fua: true };
-        for (slot, member) in (0u8..).zip(&self.volumes[keeper.volume].view.slots) {
-            if member.is_none() {
-                continue;
+        for (slot, member) in (0u8..).zip(&self.volumes[usize::from(volume)].view.slots) {
+            if member.is_some() {
+                let step = Step::member(kind, 0, Slot(slot), offset_bytes, length_bytes);
+                running.plan.transfer(step, buffer);
             }
-            let offset = keeper.area + from as u64 * 8;
-            let step = Step::member(kind, 0, Slot(slot), offset, length_bytes);
-            let buffer = keeper.buffer.at(from as u32 * 8);
-            running.plan.transfer(step, buffer);
         }
         self.desk.stats.bitmap_writes += 1;
         let words = (from as u32, to as u32);
@@ -127,18 +111,16 @@ impl Engine {
 
     /// The bits from one word to before another, and the memory for them.
     #[must_use]
-    pub fn bitmap_words(&self, volume: VolumeId, (from, to): (u32, u32)) -> (&[u64], Buffer) {
-        let index = self.own_keeper(volume.0 as usize);
-        let keeper = &self.keepers[index];
-        let buffer = keeper.buffer.at(from * 8);
-        (&keeper.bits[from as usize..to as usize], buffer)
+    pub fn bitmap_words(&self, volume: VolumeId, words: (u32, u32)) -> (&[u64], Buffer) {
+        let keeper = &self.keepers[self.own_keeper(volume.0 as usize)];
+        let (_, buffer) = keeper.place_of(words.0 as usize);
+        (keeper.words(words), buffer)
     }
 
     /// A plan for a bitmap has ended, and what drives missed of it is on record.
     pub(crate) fn bitmap_done(&mut self, volume: u8) {
         let index = self.own_keeper(volume as usize);
-        let keeper = &mut self.keepers[index];
-        match core::mem::replace(&mut keeper.stage, Stage::Idle) {
+        match self.keepers[index].end() {
             Stage::Writing => self.grant(index),
             Stage::Flushing => return self.clear_bits(index),
             Stage::Idle => unreachable!("no plan of the bitmap is under way"),
@@ -150,57 +132,29 @@ impl Engine {
     /// Tells all shards of bits that have become durable.
     fn grant(&mut self, index: usize) {
         let keeper = &mut self.keepers[index];
-        let volume = VolumeId(keeper.volume as u8);
-        let granting = core::mem::take(&mut keeper.granting);
-        if !self.volumes[volume.0 as usize].records_nothing {
-            let mut region = 0;
-            let end = granting.len() as u32 * 64;
-            while region < end {
-                if granting[region as usize / 64] == 0 {
-                    region = (region / 64 + 1) * 64;
-                    continue;
-                }
-                let first = region;
-                while region < end && has(&granting, region) {
-                    region += 1;
-                }
-                if first < region {
-                    let regions = (first, region - 1);
-                    self.desk
-                        .tell_shards(&Message::RegionsMarked { volume, regions });
-                } else {
-                    region += 1;
-                }
+        let at = keeper.volume();
+        let volume = VolumeId(at as u8);
+        let is_on_record = !self.volumes[at].records_nothing;
+        keeper.grant(|regions| {
+            if is_on_record {
+                let message = Message::RegionsMarked { volume, regions };
+                self.desk.tell_shards(&message);
             }
-        }
-        let keeper = &mut self.keepers[index];
-        keeper.granting = granting;
-        keeper.granting.fill(0);
+        });
     }
 
     /// Now and then: takes up what had to wait, and begins to clear bits.
     pub(crate) fn keep_bitmaps(&mut self) {
         for index in 0..self.keepers.len() {
             self.write_bits(index);
-            let keeper = &mut self.keepers[index];
-            let is_due = self.desk.now() >= keeper.next_round && keeper.round == Round::None;
-            let at = keeper.volume;
-            if !is_due || !self.is_whole(at) {
+            let keeper = &self.keepers[index];
+            let at = keeper.volume();
+            if !keeper.is_round_due(self.desk.now()) || !self.is_whole(at) {
                 self.go_on_clearing(index);
                 continue;
             }
-            let keeper = &mut self.keepers[index];
-            keeper.next_round = self
-                .desk
-                .now()
-                .after(self.desk.options().clear_regions_every);
-            // What is asked for now is not at rest, whoever was asked before.
-            for at in 0..keeper.clearing.len() {
-                let asked_for = keeper.granting[at] | keeper.wanted[at];
-                keeper.clearing[at] = keeper.bits[at] & keeper.real[at] & !asked_for;
-            }
-            if !is_empty(&keeper.clearing) {
-                keeper.round = Round::Asking((1 << self.desk.shards()) - 1);
+            let next_round = self.next_round();
+            if self.keepers[index].begin_round(self.desk.shards(), next_round) {
                 let volume = VolumeId(at as u8);
                 self.desk.tell_shards(&Message::CloseRegions { volume });
             }
@@ -216,29 +170,19 @@ impl Engine {
     /// A shard has closed what is at rest there.
     pub(crate) fn regions_closed(&mut self, shard: ShardId, volume: VolumeId, busy: &Arc<[u64]>) {
         let index = self.own_keeper(volume.0 as usize);
-        let keeper = &mut self.keepers[index];
-        let Round::Asking(left) = keeper.round else {
-            unreachable!("shard {} has closed regions, and was not asked to", shard.0);
-        };
-        take_out(&mut keeper.clearing, busy);
-        let left = left & !(1 << shard.0);
-        keeper.round = if left == 0 {
-            Round::Answered
-        } else {
-            Round::Asking(left)
-        };
+        self.keepers[index].hear(shard, busy);
         self.go_on_clearing(index);
     }
 
     /// All shards have answered: what was written in regions at rest is made durable before their bits go.
     fn go_on_clearing(&mut self, index: usize) {
-        let keeper = &mut self.keepers[index];
-        if keeper.round != Round::Answered || keeper.stage != Stage::Idle {
+        let keeper = &self.keepers[index];
+        if !keeper.may_clear() {
             return;
         }
-        let at = keeper.volume;
-        if is_empty(&keeper.clearing) || !self.is_whole(at) {
-            self.keepers[index].round = Round::None;
+        let at = keeper.volume();
+        if !keeper.has_to_clear() || !self.is_whole(at) {
+            self.keepers[index].end_round();
             return;
         }
         let (slots, shadows) =
@@ -252,31 +196,21 @@ impl Engine {
         let work = Work::Bitmap { volume: at as u8 };
         let plan = self.flight.take_plan(work, at as u8, NONE);
         mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
-        self.keepers[index].stage = Stage::Flushing;
+        self.keepers[index].begin_flush();
         self.start(plan);
     }
 
     /// Everything written in the regions is durable on all drives. If that is still so, their bits go.
     fn clear_bits(&mut self, index: usize) {
-        let at = self.keepers[index].volume;
+        let at = self.keepers[index].volume();
         if self.is_whole(at) && self.flight.plans_available() > 0 {
-            let keeper = &mut self.keepers[index];
-            keeper.take_clearing();
             let message = Message::RegionsCleared {
                 volume: VolumeId(at as u8),
-                cleared: keeper.clearing[..].into(),
+                cleared: self.keepers[index].clear(),
             };
             self.desk.tell_shards(&message);
-            let keeper = &mut self.keepers[index];
-            keeper.take_wanted();
-            if keeper.changed.0 != keeper.changed.1 {
-                keeper.stage = Stage::Writing;
-            }
         }
-        let keeper = &mut self.keepers[index];
-        keeper.clearing.fill(0);
-        keeper.round = Round::None;
-        if keeper.stage == Stage::Writing {
+        if self.keepers[index].end_round() {
             return self.issue_bits(index);
         }
         self.write_bits(index);
@@ -287,10 +221,7 @@ impl Engine {
         let Some(index) = self.keeper_of(at) else {
             return;
         };
-        let keeper = &mut self.keepers[index];
-        if keeper.members != self.volumes[at].view.slots {
-            keeper.members.clone_from(&self.volumes[at].view.slots);
-            keeper.changed = (0, keeper.bits.len());
+        if self.keepers[index].follow(&self.volumes[at].view.slots) {
             self.write_bits(index);
         }
     }

@@ -2,13 +2,12 @@
 //! [`crate::bitmap`] for the rules.
 
 use crate::bitmap::HAS_BITMAP;
-use crate::bitmap::regions::{Regions, has_all, set, take_out};
+use crate::bitmap::regions::{Regions, set};
 use crate::control::message::Message;
 use crate::request::{Failure, Request};
 use crate::shard::Engine;
 use crate::units::VolumeId;
 use alloc::sync::Arc;
-use alloc::vec;
 
 impl Engine {
     /// Whether a write may not begin now; then it has been parked, or refused for good.
@@ -48,12 +47,10 @@ impl Engine {
         let volume = &mut self.volumes[request.volume.0 as usize];
         let bitmap = volume.bitmap.as_mut().expect(HAS_BITMAP);
         let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
-        if has_all(&bitmap.open, regions) {
-            set(&mut bitmap.touched, regions);
+        if bitmap.begin_write(regions) {
             return true;
         }
-        if !has_all(&bitmap.asked, regions) {
-            set(&mut bitmap.asked, regions);
+        if bitmap.wait_for(regions) {
             let message = Message::WantRegions {
                 shard: self.desk.id(),
                 volume: request.volume,
@@ -72,22 +69,14 @@ impl Engine {
             return volume.view.writes_allowed;
         };
         let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
-        let may = volume.view.writes_allowed && has_all(&bitmap.open, regions);
-        if may {
-            set(&mut bitmap.touched, regions);
-        }
-        may
+        volume.view.writes_allowed && bitmap.begin_write(regions)
     }
 
     /// The keeper has made bits durable, or they were: writes may begin.
     pub(crate) fn regions_marked(&mut self, volume: VolumeId, regions: Regions) {
         let at = volume.0 as usize;
         let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        for region in regions.0..=regions.1 {
-            bitmap.asked[region as usize / 64] &= !(1 << (region % 64));
-        }
-        set(&mut bitmap.marked, regions);
-        set(&mut bitmap.open, regions);
+        bitmap.mark(regions);
         self.unblock(at);
     }
 
@@ -95,13 +84,10 @@ impl Engine {
     pub(crate) fn close_regions(&mut self, volume: VolumeId) {
         let at = volume.0 as usize;
         let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        let words = bitmap.touched.len();
-        let mut busy = core::mem::replace(&mut bitmap.touched, vec![0; words]);
+        let mut busy = bitmap.take_touched();
         self.add_writing(volume, &mut busy);
         let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        for (open, busy) in bitmap.open.iter_mut().zip(&busy) {
-            *open &= busy;
-        }
+        bitmap.close_all_but(&busy);
         let message = Message::RegionsClosed {
             shard: self.desk.id(),
             volume,
@@ -134,7 +120,6 @@ impl Engine {
     pub(crate) fn regions_cleared(&mut self, volume: VolumeId, cleared: &Arc<[u64]>) {
         let bitmap = self.volumes[volume.0 as usize].bitmap.as_mut();
         let bitmap = bitmap.expect(HAS_BITMAP);
-        take_out(&mut bitmap.marked, cleared);
-        take_out(&mut bitmap.open, cleared);
+        bitmap.clear(cleared);
     }
 }
