@@ -11,20 +11,20 @@ pub(crate) const IN_PIECES: &str = "the work is done in pieces";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piecewise {
     /// First offset in the chunk of the piece under way.
-    pub low: u32,
+    low: u32,
     /// End of the whole range.
-    pub end: u32,
+    end: u32,
     /// Longest piece for now: a power of two, at least one grain.
-    pub length_bytes: u32,
+    length_bytes: u32,
     /// Slots that could not read this piece; it is one grain then.
-    pub avoid: SlotSet,
+    avoid: SlotSet,
     /// Those of them that a scrub has written back.
-    pub healed: SlotSet,
+    healed: SlotSet,
     /// Of a write to a RAID 5: what has become of the piece's parity.
-    pub parity: PieceParity,
+    parity: PieceParity,
     /// Of a row that is zeroed chunk by chunk: the data chunk under way, and how many there are.
-    pub chunk: u8,
-    pub chunks: u8,
+    chunk: u8,
+    chunks: u8,
 }
 
 /// What a write makes of a piece's parity.
@@ -53,6 +53,47 @@ impl Piecewise {
             chunk: 0,
             chunks: 1,
         }
+    }
+
+    /// The same, for a row of so many data `chunks` that is done chunk by chunk.
+    pub fn of_chunks(range: (u32, u32), chunks: u8) -> Piecewise {
+        Piecewise {
+            chunks,
+            ..Piecewise::new(range)
+        }
+    }
+
+    /// First offset in the chunk of the piece under way.
+    pub fn low(&self) -> u32 {
+        self.low
+    }
+
+    /// Slots that could not read this piece; it is one grain then.
+    pub fn avoid(&self) -> SlotSet {
+        self.avoid
+    }
+
+    /// The data chunk under way of a row that is done chunk by chunk.
+    pub fn chunk(&self) -> u8 {
+        self.chunk
+    }
+
+    /// What has become of the piece's parity.
+    pub fn parity(&self) -> PieceParity {
+        self.parity
+    }
+
+    /// The same, to be noted.
+    pub fn set_parity(&mut self, parity: PieceParity) {
+        self.parity = parity;
+    }
+
+    /// A scrub has written back what a slot could not read. Returns whether there is another one.
+    pub fn heal(&mut self) -> bool {
+        if let Some(slot) = self.unhealed() {
+            self.healed = self.healed.with(slot);
+        }
+        self.unhealed().is_some()
     }
 
     /// End of the piece under way. Pieces meet at borders of grains, shorter ones at multiples of their length.

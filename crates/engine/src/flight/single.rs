@@ -11,26 +11,35 @@ use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Single {
-    pub request: Request,
-    pub started: Nanos,
+    request: Request,
+    started: Nanos,
     /// The lock of a mirrored write, or [`NONE`].
-    pub lock: u32,
+    lock: u32,
     /// The plan that it was turned into, or [`NONE`]. Its commands in flight keep their old names.
-    pub plan: u32,
-    pub members: [MemberId; SINGLE_COPIES_MAX],
-    pub slots: [Slot; SINGLE_COPIES_MAX],
-    pub copies: u8,
+    plan: u32,
+    members: [MemberId; SINGLE_COPIES_MAX],
+    slots: [Slot; SINGLE_COPIES_MAX],
+    copies: u8,
     /// The shard that forwarded it; the tag is that shard's ticket. None for a port's request.
-    pub from: Option<ShardId>,
+    from: Option<ShardId>,
     /// Commands that have not come back, by bit.
-    pub outstanding: u8,
+    outstanding: u8,
     /// Part of the commands' names; see [`crate::token`].
-    pub generation: u16,
+    generation: u16,
 }
 
 const _: () = assert!(size_of::<Single>() == 64);
 
+/// A command of a single request: to the drive of a slot, which may have answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command {
+    pub slot: Slot,
+    pub member: MemberId,
+    pub is_out: bool,
+}
+
 impl Single {
+    /// An unused one.
     pub fn idle() -> Single {
         Single {
             request: Request::NONE,
@@ -46,9 +55,139 @@ impl Single {
         }
     }
 
+    /// Becomes this request, of which nothing is under way; it may come `from` another shard.
+    #[inline]
+    pub fn begin(&mut self, request: &Request, from: Option<ShardId>) {
+        self.from = from;
+        self.request = *request;
+        self.plan = NONE;
+        self.lock = NONE;
+        self.outstanding = 0;
+    }
+
+    /// Its commands go out at `now`, under a lock or [`NONE`]: see [`Single::send`].
+    #[inline]
+    pub fn start(&mut self, now: Nanos, lock: u32) {
+        self.started = now;
+        self.lock = lock;
+        self.copies = 0;
+    }
+
+    /// A command goes out to the drive of a slot. Returns its name; the request has this `index`.
+    #[inline]
+    pub fn send(&mut self, index: u32, slot: Slot, member: MemberId) -> Token {
+        let copy = self.copies;
+        self.members[usize::from(copy)] = member;
+        self.slots[usize::from(copy)] = slot;
+        self.outstanding |= 1 << copy;
+        self.copies += 1;
+        Token::of_single(index, self.generation, copy)
+    }
+
+    /// What was asked for.
+    #[inline]
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The shard that asked, if it was not a port of this one.
+    #[inline]
+    pub fn from(&self) -> Option<ShardId> {
+        self.from
+    }
+
+    /// Its lock, or [`NONE`].
+    #[inline]
+    pub fn lock(&self) -> u32 {
+        self.lock
+    }
+
+    /// The plan that it was turned into, or [`NONE`].
+    #[inline]
+    pub fn plan(&self) -> u32 {
+        self.plan
+    }
+
+    /// It has become a plan, which has its lock.
+    pub fn become_plan(&mut self, plan: u32) {
+        self.plan = plan;
+        self.lock = NONE;
+    }
+
+    /// When its commands went out.
+    pub fn started(&self) -> Nanos {
+        self.started
+    }
+
+    /// The same, to be corrected.
+    pub fn started_mut(&mut self) -> &mut Nanos {
+        &mut self.started
+    }
+
+    /// How many of its commands have not come back.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding.count_ones()
+    }
+
+    /// Part of its commands' names.
+    #[inline]
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// Its next commands bear other names.
+    pub fn set_generation(&mut self, generation: u16) {
+        self.generation = generation;
+    }
+
+    #[inline]
+    fn is_out(&self, copy: u8) -> bool {
+        self.outstanding >> copy & 1 == 1
+    }
+
+    /// The drive that has a command which has not come back.
+    ///
+    /// # Panics
+    /// It has come back.
+    #[inline]
+    pub fn has_command(&self, copy: u8) -> MemberId {
+        assert!(
+            self.is_out(copy),
+            "command {copy} of {:?} was answered twice",
+            self.request
+        );
+        self.members[usize::from(copy)]
+    }
+
+    /// A command has come back. Returns whether it was the last.
+    #[inline]
+    pub fn came_back(&mut self, copy: u8) -> bool {
+        self.outstanding &= !(1 << copy);
+        self.outstanding == 0
+    }
+
+    /// All its commands.
+    pub fn commands(&self) -> impl Iterator<Item = Command> {
+        (0..self.copies).map(|copy| Command {
+            slot: self.slots[usize::from(copy)],
+            member: self.members[usize::from(copy)],
+            is_out: self.is_out(copy),
+        })
+    }
+
+    /// The drives that have its commands, unless a plan has taken these over.
+    pub fn waits_for(&self) -> impl Iterator<Item = MemberId> {
+        let is_own = self.plan == NONE;
+        let out = self
+            .commands()
+            .filter(move |command| is_own && command.is_out);
+        out.map(|command| command.member)
+    }
+
     /// The name of a command of it that has not come back.
     pub fn name_of(&self, index: u32, copy: u8) -> Option<Token> {
-        (self.outstanding >> copy & 1 == 1).then(|| Token::of_single(index, self.generation, copy))
+        let token = Token::of_single(index, self.generation, copy);
+        self.is_out(copy).then_some(token)
     }
 
     /// Forgets its commands; returns how many have not come back, and their generation.
@@ -63,10 +202,7 @@ impl Single {
         self.outstanding != 0 && is_write && self.request.volume == volume
     }
 
-    pub fn request(&self) -> &Request {
-        &self.request
-    }
-
+    /// The client's memory.
     pub fn memory(&self) -> Segment {
         Segment::alone(self.request.buffer, self.request.length_bytes)
     }

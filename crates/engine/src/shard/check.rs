@@ -10,7 +10,6 @@ mod leftovers;
 mod tests;
 
 use crate::flight::running::Work;
-use crate::flight::single::Single;
 use crate::flight::states::Progress;
 use crate::limits::{CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX};
 use crate::order::ranges::{NONE, PartKind};
@@ -45,8 +44,8 @@ impl Engine {
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
         let forwarded = |index: &&u32| self.admission[**index].origin().is_some();
-        let own = |index: &&u32| self.flight.singles[**index].plan == NONE;
-        let from = |index: &&u32| self.flight.singles[**index].from.is_some();
+        let own = |index: &&u32| self.flight.singles[**index].plan() == NONE;
+        let from = |index: &&u32| self.flight.singles[**index].from().is_some();
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
         let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
         let all = requests.len() + singles.len();
@@ -121,7 +120,9 @@ impl Engine {
 
     fn check_locks(&self, plans: &[u32], singles: &[u32]) {
         let planned = plans.iter().map(|&index| self.flight.running[index].lock);
-        let single = singles.iter().map(|&index| self.flight.singles[index].lock);
+        let single = singles
+            .iter()
+            .map(|&index| self.flight.singles[index].lock());
         let mut held: Vec<u32> = planned.chain(single).filter(|&lock| lock != NONE).collect();
         let count = held.len();
         held.sort_unstable();
@@ -262,7 +263,7 @@ impl Engine {
             let own = own.filter(|single| {
                 let asked = single.request();
                 let is_write = asked.operation == Operation::Write;
-                single.plan == NONE && is_write && asked.volume.0 == number
+                single.plan() == NONE && is_write && asked.volume.0 == number
             });
             let planned = requests.iter().map(|&index| &self.admission[index]);
             let planned =
@@ -273,7 +274,7 @@ impl Engine {
                 "requests that write to volume {number}, as counted and as there are"
             );
             if let Some(job) = &volume.job {
-                let name = u64::from(job.view.id);
+                let name = u64::from(job.view().id);
                 let is_its = |part: &&u32| {
                     let part = &self.order.ranges[**part];
                     part.kind == PartKind::Background && part.buffer.0 == name
@@ -281,15 +282,6 @@ impl Engine {
                 job.check(parts.iter().filter(is_its).count());
             }
         }
-    }
-}
-
-impl Single {
-    /// The drives of its commands that have not come back, unless a plan has taken them over.
-    fn waits_for(&self) -> impl Iterator<Item = MemberId> {
-        let copies = 0..if self.plan == NONE { self.copies } else { 0 };
-        let out = copies.filter(|copy| self.outstanding >> copy & 1 == 1);
-        out.map(|copy| self.members[usize::from(copy)])
     }
 }
 

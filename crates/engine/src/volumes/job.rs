@@ -8,32 +8,45 @@ use crate::units::Nanos;
 use alloc::vec::Vec;
 
 /// Bands that a job may have in flight or done beyond its cursor.
-pub(crate) const WINDOW: u64 = 64;
+const WINDOW: u64 = 64;
 
 /// A job on one shard.
 #[derive(Debug)]
 pub(crate) struct JobRunner {
-    pub view: JobView,
+    view: JobView,
     /// All bands below are done.
-    pub cursor: u64,
+    cursor: u64,
     /// Bit `i`: band `cursor + i` is done.
-    pub(super) done: u64,
+    done: u64,
     /// The next band to start.
-    pub next: u64,
-    pub bands: u64,
-    pub in_flight: u32,
-    pub mismatches: u64,
-    pub failures: u64,
+    next: u64,
+    bands: u64,
+    in_flight: u32,
+    mismatches: u64,
+    failures: u64,
     /// The job cannot go on; the controller will end it.
-    pub aborted: bool,
+    given_up: bool,
     /// With a rate: not before this.
     not_before: Nanos,
     /// Bands whose redundancy could not be established. Everything else is done around them.
     unsynced: Vec<u64>,
-    pub reported: (u64, u64, u64, bool),
+    /// What the controller was told last.
+    reported: Option<Progress>,
+}
+
+/// How far a job is on one shard, as the controller is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Progress {
+    /// All bands below are done.
+    pub band: u64,
+    pub mismatches: u64,
+    pub failures: u64,
+    /// It cannot go on.
+    pub given_up: bool,
 }
 
 impl JobRunner {
+    /// A job as the controller has it, over so many `bands` of this volume.
     pub fn new(view: JobView, bands: u64) -> JobRunner {
         JobRunner {
             cursor: view.from_band,
@@ -43,12 +56,78 @@ impl JobRunner {
             in_flight: 0,
             mismatches: 0,
             failures: 0,
-            aborted: false,
+            given_up: false,
             not_before: Nanos(0),
             unsynced: Vec::new(),
-            reported: (u64::MAX, 0, 0, false),
+            reported: None,
             view,
         }
+    }
+
+    /// The job as the controller has it.
+    #[inline]
+    pub fn view(&self) -> &JobView {
+        &self.view
+    }
+
+    /// The next band to start.
+    pub fn next_band(&self) -> u64 {
+        self.next
+    }
+
+    /// Starts the next band, which is so long on each drive.
+    pub fn start_next(&mut self, bytes: u64, now: Nanos) {
+        self.next += 1;
+        self.in_flight += 1;
+        self.charge(bytes, now);
+    }
+
+    /// Passes the next band: there is nothing to do in it.
+    pub fn skip_next(&mut self) {
+        self.next += 1;
+        self.mark(self.next - 1);
+    }
+
+    /// A band that was started has ended; some of it could not be done if it `failed`.
+    pub fn end(&mut self, band: u64, failed: bool) {
+        self.in_flight -= 1;
+        if failed {
+            self.fail(band);
+        } else {
+            self.mark(band);
+        }
+    }
+
+    /// Redundancy does not match the data in a band.
+    pub fn count_mismatch(&mut self) {
+        self.mismatches += 1;
+    }
+
+    /// Some of a band could not be done.
+    pub fn count_failure(&mut self) {
+        self.failures += 1;
+    }
+
+    /// It cannot go on; the controller will end it.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// Whether it has come to its end, or cannot go on.
+    pub fn is_over(&self) -> bool {
+        self.cursor >= self.bands || self.given_up
+    }
+
+    /// How far it is, if the controller has not been told that: it is told now.
+    pub fn news(&mut self) -> Option<Progress> {
+        let progress = Progress {
+            band: self.settled(),
+            mismatches: self.mismatches,
+            failures: self.failures,
+            given_up: self.given_up,
+        };
+        let is_new = self.reported.replace(progress) != Some(progress);
+        is_new.then_some(progress)
     }
 
     /// Whether what the job is about holds for a band.
@@ -60,27 +139,28 @@ impl JobRunner {
     }
 
     /// Whether the job makes a new drive current.
-    pub(crate) fn fills(&self) -> bool {
+    pub fn fills(&self) -> bool {
         matches!(self.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..))
     }
 
     /// All bands below are done.
-    pub(crate) fn settled(&self) -> u64 {
+    fn settled(&self) -> u64 {
         self.unsynced.iter().copied().fold(self.cursor, u64::min)
     }
 
     /// A band could not be done. A check has looked at it all the same; redundancy is established around it.
-    pub(crate) fn fail(&mut self, band: u64) {
+    fn fail(&mut self, band: u64) {
         match self.view.kind {
             JobKind::Rebuild(_) | JobKind::Replace(..) => return,
             JobKind::Sync => self.unsynced.push(band),
             JobKind::Check { .. } => {}
         }
-        self.aborted |= self.unsynced.len() == UNSYNCED_BANDS_MAX;
+        self.given_up |= self.unsynced.len() == UNSYNCED_BANDS_MAX;
         self.mark(band);
     }
 
-    pub(crate) fn mark(&mut self, band: u64) {
+    /// A band is done.
+    fn mark(&mut self, band: u64) {
         assert!(
             band >= self.cursor && band - self.cursor < WINDOW,
             "band {band} is done, and the job is at {}",
@@ -95,22 +175,23 @@ impl JobRunner {
             self.done >>= 1;
             self.cursor += 1;
         }
-        self.aborted |= self.cursor == self.bands && !self.unsynced.is_empty();
+        self.given_up |= self.cursor == self.bands && !self.unsynced.is_empty();
     }
 
     /// Goes on at a later band, if nothing before it is under way: what is passed need not be done.
-    pub(crate) fn pass(&mut self, to_band: u64) -> bool {
+    pub fn pass(&mut self, to_band: u64) -> bool {
         if self.next != self.cursor {
             return false;
         }
         (self.cursor, self.next) = (to_band, to_band);
-        self.aborted |= self.cursor == self.bands && !self.unsynced.is_empty();
+        self.given_up |= self.cursor == self.bands && !self.unsynced.is_empty();
         true
     }
 
-    pub(crate) fn may_start(&self, depth: u32, now: Nanos) -> bool {
+    /// Whether the next band may start, with so many in flight at most.
+    pub fn may_start(&self, depth: u32, now: Nanos) -> bool {
         !self.view.paused
-            && !self.aborted
+            && !self.given_up
             && self.next < self.bands
             && self.next - self.cursor < WINDOW
             && self.in_flight < depth
@@ -118,7 +199,7 @@ impl JobRunner {
     }
 
     /// Charges one band to the rate.
-    pub(crate) fn charge(&mut self, bytes: u64, now: Nanos) {
+    fn charge(&mut self, bytes: u64, now: Nanos) {
         let rate = self.view.rate_bytes_per_s;
         if rate == 0 {
             return;
@@ -131,7 +212,7 @@ impl JobRunner {
 
     /// When the rate lets the job go on, if that is what it waits for.
     pub fn next_wake(&self, now: Nanos) -> Option<Nanos> {
-        let waits = !self.view.paused && !self.aborted && self.next < self.bands;
+        let waits = !self.view.paused && !self.given_up && self.next < self.bands;
         (waits && self.view.rate_bytes_per_s > 0 && self.not_before > now)
             .then_some(self.not_before)
     }

@@ -19,7 +19,7 @@ impl Volume {
     /// Where a job that goes by the bitmap goes on from `band`: the same band if it has to be done.
     pub(crate) fn next_band_in_doubt(&self, band: u64) -> u64 {
         let goes_by_it = |job: &&JobRunner| {
-            job.view.marked_only && matches!(job.view.kind, JobKind::Sync | JobKind::Rebuild(_))
+            job.view().marked_only && matches!(job.view().kind, JobKind::Sync | JobKind::Rebuild(_))
         };
         let (Some(bitmap), Some(_)) = (&self.bitmap, self.job.as_ref().filter(goes_by_it)) else {
             return band;

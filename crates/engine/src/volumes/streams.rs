@@ -14,7 +14,7 @@ const ROWS_LEFT_TO_OTHERS: u64 = 256;
 
 /// Somebody who writes in order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
+struct Stream {
     /// Where its next write would begin.
     next_bytes: u64,
     /// Writes in order so far.
@@ -37,12 +37,11 @@ impl Stream {
     }
 
     /// Whether it is in the middle of a row.
-    pub(crate) fn is_in_row(&self, begin_bytes: u64, row_bytes: u64) -> bool {
+    fn is_in_row(&self, begin_bytes: u64, row_bytes: u64) -> bool {
         self.next_bytes.wrapping_sub(begin_bytes + 1) < row_bytes - 1
     }
 
-    /// It was waited for, and the rest of the row came, or did not. Of a row with several bands the first one tells.
-    pub(crate) fn learn(&mut self, came: bool) {
+    fn learn(&mut self, came: bool) {
         if came {
             self.needed = STREAM_WRITES_MIN;
         } else if self.length >= self.needed {
@@ -55,7 +54,7 @@ impl Stream {
 /// Those that a volume follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams {
-    pub streams: [Stream; STREAMS_MAX],
+    streams: [Stream; STREAMS_MAX],
     /// The place that another one gets next.
     hand: u8,
 }
@@ -98,6 +97,16 @@ impl Streams {
             return;
         }
         *stream = Stream::at(end_bytes);
+    }
+
+    /// Whether a stream that was waited for has gone on behind a row.
+    pub fn has_come(&self, stream: usize, begin_bytes: u64, row_bytes: u64) -> bool {
+        !self.streams[stream].is_in_row(begin_bytes, row_bytes)
+    }
+
+    /// A stream was waited for, and the rest of the row `came`, or did not. Of a row with several bands the first one tells.
+    pub fn learn(&mut self, stream: usize, came: bool) {
+        self.streams[stream].learn(came);
     }
 
     /// The recognised stream whose next write would go into these bytes, but not to their beginning.

@@ -173,10 +173,10 @@ impl Volume {
         let done = if self.shape.owner(row, shards) == me {
             job.is_done(band)
         } else {
-            band < job.view.done_band
+            band < job.view().done_band
         };
-        let done = done || (planted(Bug::HighWaterMarkTooHigh) && band <= job.view.done_band);
-        match job.view.kind {
+        let done = done || (planted(Bug::HighWaterMarkTooHigh) && band <= job.view().done_band);
+        match job.view().kind {
             JobKind::Sync => view.in_sync = done,
             JobKind::Rebuild(slot) => {
                 let lost = self.view.slots[slot.0 as usize].is_none_or(|member| failed.has(member));
@@ -203,7 +203,7 @@ impl Volume {
     /// The slot whose drive is being copied, and the drive it is copied to.
     #[inline]
     pub fn copying(&self) -> Option<(Slot, MemberId)> {
-        match self.job.as_ref()?.view.kind {
+        match self.job.as_ref()?.view().kind {
             JobKind::Replace(slot, to) => Some((slot, to)),
             _ => None,
         }
@@ -240,7 +240,7 @@ impl Volume {
     /// will take a slot must have everything that the flush makes durable.
     pub fn to_flush(&self, volatile: MemberSet, failed: MemberSet) -> (SlotSet, SlotSet) {
         let none = SlotSet(0);
-        let filled = match self.job.as_ref().map(|job| job.view.kind) {
+        let filled = match self.job.as_ref().map(|job| job.view().kind) {
             Some(JobKind::Rebuild(slot)) => none.with(slot),
             _ => none,
         };

@@ -19,7 +19,7 @@ impl Engine {
             .map(|&index| Token::new(index, self.flight.running[index].generation, 0));
         let singles = singles
             .iter()
-            .map(|&index| Token::of_single(index, self.flight.singles[index].generation, 0));
+            .map(|&index| Token::of_single(index, self.flight.singles[index].generation(), 0));
         for token in plans.chain(singles) {
             assert!(
                 !self.flight.leftovers.has_name(token),

@@ -95,7 +95,7 @@ impl Engine {
     fn adopt_job(&mut self, at: usize, job: Option<JobView>) {
         let volume = &mut self.volumes[at];
         match (&mut volume.job, job) {
-            (Some(runner), Some(view)) if runner.view.id == view.id => runner.update(view),
+            (Some(runner), Some(view)) if runner.view().id == view.id => runner.update(view),
             (_, Some(view)) => {
                 volume.job = Some(JobRunner::new(view, volume.bands()));
                 if let JobKind::Rebuild(slot) = view.kind {

@@ -48,7 +48,7 @@ impl Engine {
             shift(&mut self.flight.running[index].started);
         }
         for index in 0..self.flight.singles.capacity() as u32 {
-            shift(&mut self.flight.singles[index].started);
+            shift(self.flight.singles[index].started_mut());
         }
         for log in self.hole_logs.iter_mut() {
             shift(log.began());

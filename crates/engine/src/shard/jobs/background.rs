@@ -41,7 +41,8 @@ impl Engine {
         } else {
             DEPTH_IDLE
         };
-        if let Some(JobKind::Rebuild(slot)) = self.volumes[at].job.as_ref().map(|job| job.view.kind)
+        if let Some(JobKind::Rebuild(slot)) =
+            self.volumes[at].job.as_ref().map(|job| job.view().kind)
             && self.is_log_to_be_emptied(at, slot)
         {
             return;
@@ -53,7 +54,7 @@ impl Engine {
             if !job.may_start(depth, self.desk.now()) {
                 break;
             }
-            let band = job.next;
+            let band = job.next_band();
             let (row, low, high) = volume.band_range(band);
             let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id();
             let in_doubt = volume.next_band_in_doubt(band);
@@ -62,8 +63,7 @@ impl Engine {
                 continue;
             }
             if !mine || low == high || in_doubt > band {
-                job.next += 1;
-                job.mark(band);
+                job.skip_next();
                 continue;
             }
             if self.order.ranges.parts_available() <= PARTS_RESERVED
@@ -71,11 +71,9 @@ impl Engine {
             {
                 break;
             }
-            job.next += 1;
-            job.in_flight += 1;
-            job.charge(u64::from(high - low), self.desk.now());
+            job.start_next(u64::from(high - low), self.desk.now());
             // A part outlives its job when the view changes: it carries the job's number.
-            let job_id = Buffer(u64::from(job.view.id));
+            let job_id = Buffer(u64::from(job.view().id));
             let key = BandKey {
                 volume: at as u8,
                 band,
@@ -84,11 +82,8 @@ impl Engine {
             self.order.ranges.add(key, part);
         }
         self.dispatch_ready();
-        let job_ended = self.volumes[at]
-            .job
-            .as_ref()
-            .is_some_and(|job| job.cursor >= job.bands || job.aborted);
-        if job_ended {
+        let job = self.volumes[at].job.as_ref();
+        if job.is_some_and(JobRunner::is_over) {
             self.report_progress();
         }
     }
@@ -119,7 +114,7 @@ impl Engine {
         let Some(job) = self.job_of(index) else {
             return Ok(());
         };
-        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+        view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid().0);
         let heal = piecewise.and_then(|piecewise| piecewise.unhealed());
         let volume = &self.volumes[key.volume as usize];
         let range = Range {
@@ -146,7 +141,7 @@ impl Engine {
         let running = &self.flight.running[index];
         let number = self.order.ranges[running.work.parts()].buffer.0;
         let job = self.volumes[running.volume as usize].job.as_ref()?;
-        (u64::from(job.view.id) == number).then_some(job.view)
+        (u64::from(job.view().id) == number).then_some(*job.view())
     }
 
     /// Whether a plan reads and compares for a scrub.
@@ -185,8 +180,8 @@ impl Engine {
             && job.fills()
         {
             // The new drive has failed; the controller decides what becomes of the job.
-            job.aborted = true;
-            job.failures += 1;
+            job.give_up();
+            job.count_failure();
             self.flight.running[index].band_failed = true;
         }
         self.end_band(index);
@@ -197,8 +192,8 @@ impl Engine {
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
-        job.mismatches += 1;
-        let corrects = job.view.kind == JobKind::Check { repair: true };
+        job.count_mismatch();
+        let corrects = job.view().kind == JobKind::Check { repair: true };
         self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
         let volume = &self.volumes[self.flight.running[index].volume as usize];
@@ -267,8 +262,8 @@ impl Engine {
     pub(crate) fn band_failed(&mut self, index: u32) {
         self.flight.running[index].band_failed = true;
         if let Some(job) = self.job_of_mut(index) {
-            job.aborted = true;
-            job.failures += 1;
+            job.give_up();
+            job.count_failure();
         }
         self.end_band(index);
     }
@@ -289,24 +284,28 @@ impl Engine {
         let is_degraded = view.readable != SlotSet::all(volume.shape.members);
         let can_be_read = volume
             .shape
-            .survives(SlotSet(view.readable.0 & !piece.avoid.0));
+            .survives(SlotSet(view.readable.0 & !piece.avoid().0));
         let counted = core::mem::replace(&mut self.flight.running[index].band_failed, true);
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
-        job.failures += u64::from(!counted);
-        let checks = matches!(job.view.kind, JobKind::Check { .. });
+        if !counted {
+            job.count_failure();
+        }
+        let checks = matches!(job.view().kind, JobKind::Check { .. });
         if checks && is_degraded && can_be_read {
             // A member has failed, which leaves nothing to compare with but loses nothing.
-            job.aborted = true;
+            job.give_up();
             return false;
         }
         // A new drive without this content must never count as current.
         let fills = job.fills();
-        job.aborted |= fills;
+        if fills {
+            job.give_up();
+        }
         self.desk.emit(Event::Unrecoverable {
             volume: self.volume_of(index),
-            offset_bytes: row_bytes + u64::from(piece.low),
+            offset_bytes: row_bytes + u64::from(piece.low()),
         });
         !fills
     }
@@ -318,12 +317,7 @@ impl Engine {
         };
         let failed = self.flight.running[index].band_failed;
         if let Some(job) = self.job_of_mut(index) {
-            job.in_flight -= 1;
-            if failed {
-                job.fail(band);
-            } else {
-                job.mark(band);
-            }
+            job.end(band, failed);
         }
         self.release(index);
         self.order.ranges.end(part);
@@ -335,19 +329,17 @@ impl Engine {
             let Some(job) = &mut self.volumes[at].job else {
                 continue;
             };
-            let state = (job.settled(), job.mismatches, job.failures, job.aborted);
-            if job.reported == state {
+            let Some(progress) = job.news() else {
                 continue;
-            }
-            job.reported = state;
+            };
             let message = Message::Progress {
                 shard: self.desk.id(),
                 volume: VolumeId(at as u8),
-                job: job.view.id,
-                band: job.settled(),
-                mismatches: job.mismatches,
-                failures: job.failures,
-                given_up: job.aborted,
+                job: job.view().id,
+                band: progress.band,
+                mismatches: progress.mismatches,
+                failures: progress.failures,
+                given_up: progress.given_up,
             };
             self.desk.tell_controller(message);
         }

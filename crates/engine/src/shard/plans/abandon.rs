@@ -148,8 +148,8 @@ impl Engine {
             let (commands, generation) = self.flight.singles[single].give_up();
             let name = |generation| Token::of_single(single, generation, 0);
             self.keep(index, name(generation), commands, None);
-            self.flight.singles[single].generation =
-                self.flight.leftovers.next_generation(generation, name);
+            let next = self.flight.leftovers.next_generation(generation, name);
+            self.flight.singles[single].set_generation(next);
             self.flight.singles.give(single);
             rest -= commands;
         }

@@ -252,9 +252,9 @@ impl Engine {
     ) -> Result<(), NotEnoughMembers> {
         self.desk.stats.plans_write += 1;
         let mut view = self.view_of(key);
-        let alone = piecewise.is_some_and(|piecewise| piecewise.parity == PieceParity::GivenUp);
+        let alone = piecewise.is_some_and(|piecewise| piecewise.parity() == PieceParity::GivenUp);
         if !alone {
-            view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid.0);
+            view.readable.0 &= !piecewise.map_or(0, |piecewise| piecewise.avoid().0);
         }
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
@@ -264,7 +264,7 @@ impl Engine {
             let whole = (part.low, part.high);
             let (low, high) = piecewise.map_or(whole, |piecewise| piecewise.overlap(part));
             let (data_index, buffer) = match (part.kind, piecewise) {
-                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk, self.desk.zeros()),
+                (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk(), self.desk.zeros()),
                 _ => (part.data_index, part.buffer),
             };
             fua_any |= part.is_fua() && !planted(Bug::FuaIgnored);

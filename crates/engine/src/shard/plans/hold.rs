@@ -94,11 +94,12 @@ impl Engine {
                 held.is_last_moment = true;
                 held.until = held.until.min(now.after(ANSWER_TAKES));
             }
-            let stream = &mut volume.streams.streams[held.stream];
-            let came = !stream.is_in_row(row * row_bytes, row_bytes);
+            let came = volume
+                .streams
+                .has_come(held.stream, row * row_bytes, row_bytes);
             let is_over = came || now >= held.until;
             if is_over {
-                stream.learn(came);
+                volume.streams.learn(held.stream, came);
                 ranges.wake(held.key);
             }
             is_over

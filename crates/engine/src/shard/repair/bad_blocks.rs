@@ -203,17 +203,17 @@ impl Engine {
         let Some(target) = target.filter(|&target| !self.members.failed().has(target)) else {
             return false;
         };
-        if piece.avoid == SlotSet(0) || volume.is_lost() {
+        if piece.avoid() == SlotSet(0) || volume.is_lost() {
             // Not a block but a drive is what is missing.
             return false;
         }
-        let (low, high) = (piece.low, piece.high());
+        let (low, high) = (piece.low(), piece.high());
         let row = volume.band_range(key.band).0;
         let offset_bytes = volume.shape.member_offset_bytes(row, low);
         let kind = StepKind::Write { fua: false };
         let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
         step.shadow = shadow;
-        self.tell_lost(key, piece.avoid.with(slot), piece);
+        self.tell_lost(key, piece.avoid().with(slot), piece);
         let running = &mut self.flight.running[index];
         running.plan.push(step);
         running.states.push(StepState {
@@ -245,7 +245,7 @@ impl Engine {
             let place = Location {
                 row,
                 data_index,
-                in_chunk_bytes: piece.low,
+                in_chunk_bytes: piece.low(),
             };
             self.desk.emit(Event::Unrecoverable {
                 volume: VolumeId(key.volume),
@@ -258,7 +258,7 @@ impl Engine {
         let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
         assert!(is_background, "only jobs give content up");
         if let Some(job) = self.job_of_mut(index) {
-            job.failures += 1;
+            job.count_failure();
         }
     }
 }

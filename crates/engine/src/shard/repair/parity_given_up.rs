@@ -51,7 +51,7 @@ impl Engine {
         };
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);
-        let is_hosts = self.view_of(key).readable.0 & !piece.avoid.0 == 0;
+        let is_hosts = self.view_of(key).readable.0 & !piece.avoid().0 == 0;
         let own = self.flight.running[index]
             .piecewise
             .as_mut()
@@ -63,10 +63,10 @@ impl Engine {
             return Instead::Nothing;
         }
         let (offset_bytes, length_bytes) = (
-            shape.member_offset_bytes(row, piece.low),
-            u64::from(piece.high() - piece.low),
+            shape.member_offset_bytes(row, piece.low()),
+            u64::from(piece.high() - piece.low()),
         );
-        own.parity = PieceParity::GivenUp;
+        own.set_parity(PieceParity::GivenUp);
         let step = Step::member(
             StepKind::Write { fua: false },
             0,
@@ -106,7 +106,8 @@ impl Engine {
         }
         let running = &mut self.flight.running[index];
         running.write_nothing_more();
-        running.piecewise.as_mut().expect(IN_PIECES).parity = PieceParity::BeingGivenUp;
+        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+        piece.set_parity(PieceParity::BeingGivenUp);
         for at in 0..steps {
             self.record_change(index, at, BadBlockChange::Lost);
         }
@@ -120,9 +121,9 @@ impl Engine {
             return None;
         };
         let volume = &self.volumes[key.volume as usize];
-        let is_tried = piece.parity != PieceParity::Kept;
+        let is_tried = piece.parity() != PieceParity::Kept;
         if volume.shape.level != Level::Raid5
-            || piece.avoid == SlotSet(0)
+            || piece.avoid() == SlotSet(0)
             || is_tried
             || volume.is_lost()
         {
@@ -134,7 +135,7 @@ impl Engine {
         for part in self.order.ranges.chain(parts) {
             let (low, high) = piece.overlap(part);
             let data_index = match part.kind {
-                PartKind::Zero { .. } => piece.chunk,
+                PartKind::Zero { .. } => piece.chunk(),
                 _ => part.data_index,
             };
             let mut slots = volume.shape.data_slots(row, data_index).iter();
@@ -154,7 +155,7 @@ impl Engine {
             .as_mut()
             .expect(IN_PIECES);
         if !recorded {
-            piece.parity = PieceParity::NotRecorded;
+            piece.set_parity(PieceParity::NotRecorded);
         }
     }
 
@@ -166,14 +167,14 @@ impl Engine {
             .iter()
             .any(|state| state.progress == Progress::Missed);
         let piece = running.piecewise.as_mut().expect(IN_PIECES);
-        let was = piece.parity;
+        let was = piece.parity();
         if was == PieceParity::BeingGivenUp {
             // If a drive failed meanwhile, it is looked at anew what can be done.
-            piece.parity = if missed {
+            piece.set_parity(if missed {
                 PieceParity::Kept
             } else {
                 PieceParity::GivenUp
-            };
+            });
         }
         was
     }

@@ -92,10 +92,8 @@ impl Engine {
             return true;
         }
         let chunks = volume.shape.data_members();
-        self.flight.running[index].piecewise = Some(Piecewise {
-            chunks,
-            ..Piecewise::new(self.range_of(parts))
-        });
+        self.flight.running[index].piecewise =
+            Some(Piecewise::of_chunks(self.range_of(parts), chunks));
         if !self.plan_piece(index) {
             self.finished(index);
         }
@@ -141,10 +139,7 @@ impl Engine {
             .piecewise
             .as_mut()
             .expect(IN_PIECES);
-        if scrubs && let Some(slot) = piecewise.unhealed() {
-            piecewise.healed = piecewise.healed.with(slot);
-        }
-        let more = scrubs && piecewise.unhealed().is_some();
+        let more = scrubs && piecewise.heal();
         if !more && !piecewise.step() {
             self.end_pieces(index);
             return false;
@@ -203,12 +198,12 @@ impl Engine {
         match self.flight.running[index].work {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
-                let range = (piecewise.low, piecewise.high());
+                let range = (piecewise.low(), piecewise.high());
                 let piece = self.order.ranges[part].piece(range);
-                self.plan_reconstruct(index, key, &piece, piecewise.avoid)
+                self.plan_reconstruct(index, key, &piece, piecewise.avoid())
             }
             Work::Background { .. } => {
-                let range = (piecewise.low, piecewise.high());
+                let range = (piecewise.low(), piecewise.high());
                 self.plan_job(index, key, range, Some(piecewise))
             }
             work @ (Work::Direct { .. }
@@ -228,7 +223,7 @@ impl Engine {
         while at != NONE {
             let mut part = self.order.ranges[at];
             if let PartKind::Zero { .. } = part.kind {
-                part.data_index = piecewise.chunk;
+                part.data_index = piecewise.chunk();
             }
             let (low, high) = piecewise.overlap(&part);
             if low < high {
@@ -265,7 +260,7 @@ impl Engine {
         }
         let unreadable = running
             .piecewise
-            .map_or(SlotSet(0), |piecewise| piecewise.avoid);
+            .map_or(SlotSet(0), |piecewise| piecewise.avoid());
         for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
             let is_written =
                 matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;

@@ -85,12 +85,7 @@ impl Engine {
     fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
         let index = self.flight.singles.take().expect("a single is available");
         self.admission.begun(from.is_some());
-        let single = &mut self.flight.singles[index];
-        single.from = from;
-        single.request = *request;
-        single.plan = NONE;
-        single.lock = NONE;
-        single.outstanding = 0;
+        self.flight.singles[index].begin(request, from);
         index
     }
 
@@ -240,7 +235,7 @@ impl Engine {
             return self.piece_done(ticket, result);
         }
         let index = ticket & !SINGLE_TICKET;
-        let is_with_drives = self.flight.singles[index].outstanding != 0;
+        let is_with_drives = self.flight.singles[index].outstanding() != 0;
         assert!(!is_with_drives, "single {index} was answered by a shard");
         self.desk.stats.request_errors += u64::from(result.is_err());
         self.answer_single(index, result);
@@ -250,31 +245,25 @@ impl Engine {
     fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
         self.flight.single_begins();
         let single = &mut self.flight.singles[index];
-        let volume = &self.volumes[single.request.volume.0 as usize];
-        let length_bytes = u64::from(single.request.length_bytes);
-        single.started = self.desk.now();
-        single.lock = target.lock;
-        let generation = single.generation;
-        let (mut copies, mut rest) = (0u8, target.slots.0);
+        let volume = &self.volumes[single.request().volume.0 as usize];
+        let length_bytes = u64::from(single.request().length_bytes);
+        single.start(self.desk.now(), target.lock);
+        let copies = target.slots.count();
+        let mut rest = target.slots.0;
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
             let member = volume.view.slots[slot.0 as usize]
                 .expect("a slot that the row's state calls usable has a drive");
-            single.members[copies as usize] = member;
-            single.slots[copies as usize] = slot;
             self.members.sent(member);
             self.desk.ask(Output::Io(Io {
-                token: Token::of_single(index, generation, copies),
+                token: single.send(index, slot, member),
                 member,
                 kind,
                 offset_bytes: target.offset_bytes,
                 length_bytes,
             }));
-            copies += 1;
         }
-        single.copies = copies;
-        single.outstanding = (1 << copies) - 1;
         let bytes = u64::from(copies) * length_bytes;
         if kind == StepKind::Read {
             self.desk.stats.member_reads += u64::from(copies);
@@ -290,22 +279,17 @@ impl Engine {
     pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index(), token.step() as u8);
         let single = &mut self.flight.singles[index];
-        if single.generation != token.generation() {
+        if single.generation() != token.generation() {
             return self.came_back_late(token);
         }
-        assert!(
-            single.outstanding >> copy & 1 == 1,
-            "{token:?} was answered twice"
-        );
-        let member = single.members[copy as usize];
+        let member = single.has_command(copy);
         let trouble = result.is_err()
             || (!self.members.failed().is_empty() && self.members.failed().has(member));
-        if trouble || single.plan != NONE {
+        if trouble || single.plan() != NONE {
             return self.single_in_trouble(index, copy, result);
         }
         self.members.answered(member);
-        single.outstanding &= !(1 << copy);
-        if single.outstanding == 0 {
+        if single.came_back(copy) {
             self.finish_single(index);
         }
     }
@@ -313,7 +297,7 @@ impl Engine {
     #[inline]
     fn finish_single(&mut self, index: u32) {
         self.flight.single_needs_none();
-        let lock = self.flight.singles[index].lock;
+        let lock = self.flight.singles[index].lock();
         if lock != NONE {
             self.order.ranges.unlock_quiet(lock);
         }
@@ -323,9 +307,10 @@ impl Engine {
     #[inline]
     fn answer_single(&mut self, index: u32, result: Result<(), Failure>) {
         let single = &self.flight.singles[index];
-        let (tag, from) = (single.request.tag, single.from);
-        if single.request.operation == Operation::Write {
-            self.volumes[single.request.volume.0 as usize].writes_running -= 1;
+        let (request, from) = (single.request(), single.from());
+        let tag = request.tag;
+        if request.operation == Operation::Write {
+            self.volumes[request.volume.0 as usize].writes_running -= 1;
         }
         self.flight.singles.give(index);
         self.desk.ask(if let Some(shard) = from {

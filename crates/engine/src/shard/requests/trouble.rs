@@ -18,14 +18,13 @@ impl Engine {
         copy: u8,
         result: Result<(), MemberError>,
     ) {
-        if self.flight.singles[index].plan == NONE {
+        if self.flight.singles[index].plan() == NONE {
             self.plan_single(index);
         }
         let single = &mut self.flight.singles[index];
-        let plan = single.plan;
-        single.outstanding &= !(1 << copy);
+        let plan = single.plan();
         let running = &mut self.flight.running[plan];
-        if single.outstanding == 0 {
+        if single.came_back(copy) {
             running.single = NONE;
             self.flight.singles.give(index);
         }
@@ -37,7 +36,7 @@ impl Engine {
     #[cold]
     fn plan_single(&mut self, index: u32) {
         let single = &self.flight.singles[index];
-        let (request, lock) = (single.request, single.lock);
+        let (request, lock) = (*single.request(), single.lock());
         let volume = &self.volumes[request.volume.0 as usize];
         let place = volume.shape.locate(request.offset_bytes);
         let offset_bytes = volume
@@ -47,7 +46,7 @@ impl Engine {
             Operation::Read => StepKind::Read,
             _ => StepKind::Write { fua: request.fua },
         };
-        let request_index = self.adopt_request(request, single.from);
+        let request_index = self.adopt_request(request, single.from());
         let lock = if lock == NONE {
             NONE
         } else {
@@ -61,27 +60,25 @@ impl Engine {
         let running = &mut self.flight.running[plan_index];
         running.states.clear();
         let single = &mut self.flight.singles[index];
-        for copy in 0..usize::from(single.copies) {
-            let (slot, member) = (single.slots[copy], single.members[copy]);
+        for command in single.commands() {
             let length_bytes = u64::from(request.length_bytes);
-            let step = Step::member(kind, 0, slot, offset_bytes, length_bytes);
+            let step = Step::member(kind, 0, command.slot, offset_bytes, length_bytes);
             running.plan.transfer(step, request.buffer);
-            let progress = if single.outstanding >> copy & 1 == 1 {
+            let progress = if command.is_out {
                 Progress::Outstanding
             } else {
                 Progress::Done
             };
             running.states.push(StepState {
-                member: member.0,
+                member: command.member.0,
                 progress,
                 ..StepState::IDLE
             });
         }
-        let outstanding = single.outstanding.count_ones() as u16;
-        running.issued_already(outstanding, single.started, kind != StepKind::Read);
+        let outstanding = single.outstanding() as u16;
+        running.issued_already(outstanding, single.started(), kind != StepKind::Read);
         running.single = index;
-        single.plan = plan_index;
-        single.lock = NONE;
+        single.become_plan(plan_index);
         self.flight.single_needs_none();
         self.desk.stats.plans_direct += 1;
     }
@@ -91,14 +88,13 @@ impl Engine {
     pub(crate) fn plan_overdue_singles(&mut self) {
         for index in 0..self.flight.singles.capacity() as u32 {
             let single = &self.flight.singles[index];
-            if single.outstanding == 0 || single.plan != NONE {
+            if single.outstanding() == 0 || single.plan() != NONE {
                 continue;
             }
             let is_late =
-                self.desk.now().since(single.started) >= self.desk.options().member_deadline;
-            let waits_for = |copy: &usize| single.outstanding >> copy & 1 == 1;
-            let mut copies = (0..usize::from(single.copies)).filter(waits_for);
-            if is_late || copies.any(|copy| self.members.failed().has(single.members[copy])) {
+                self.desk.now().since(single.started()) >= self.desk.options().member_deadline;
+            let has_failed = |member| self.members.failed().has(member);
+            if is_late || single.waits_for().any(has_failed) {
                 self.plan_single(index);
             }
         }
