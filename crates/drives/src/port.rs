@@ -6,7 +6,7 @@
 
 use crate::ring::Ring;
 use engine::request::Completion;
-use engine::units::{Buffer, Nanos};
+use engine::units::{Buffer, Nanos, ShardId};
 use engine::world::Input;
 use std::any::Any;
 
@@ -40,6 +40,13 @@ pub trait Port {
 
     /// A letter for the port from another thread.
     fn mail(&mut self, letter: Box<dyn Any + Send>);
+
+    /// A letter from this port to that of a shard, which may be this one. Asked for at the end of every turn,
+    /// until there is none.
+    #[inline]
+    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        None
+    }
 }
 
 /// No port: a shard that only serves other shards.

@@ -5,6 +5,7 @@
 
 use super::RingWorld;
 use crate::drive::{Backing, Drive, IoPath};
+use crate::mailbox::Mail;
 use crate::memory::Ram;
 use crate::port::Port;
 use crate::ring::Ring;
@@ -214,7 +215,7 @@ impl<P: Port> RingWorld<P> {
         let attachment = self.attachments.at(attachment);
         if attachment.drive.refuse_discards() {
             let message = Message::DiscardRefused(attachment.member);
-            self.peers.send(ShardId(0), message);
+            self.mailbox.post(ShardId(0), Mail::Engine(message));
         }
     }
 

@@ -13,7 +13,6 @@ mod linger;
 mod log;
 mod metadata;
 mod payload;
-mod peers;
 mod ram;
 mod ready;
 #[cfg(test)]
@@ -26,7 +25,7 @@ use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
 use crate::completion::CompletionMode;
 use crate::drive::Backing;
 use crate::held::{Answer, HeldAnswers};
-use crate::mailbox::{Mail, MailSender, Mailbox};
+use crate::mailbox::{Mail, Mailbox};
 use crate::port::Port;
 use crate::ring::{
     CLASS_INTERNAL, CLASS_MEMBER, Completed, Ring, RingError, RingOptions, RingReport,
@@ -43,10 +42,10 @@ use engine::request::Completion;
 use engine::token::Token;
 use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, World};
+use linger::Linger;
 use metadata::Metadata;
 pub use metadata::{Encode, Encoder, NotExpressible, Parts};
 use payload::{gather, with_addresses};
-use peers::Peers;
 use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
@@ -70,10 +69,8 @@ pub struct WorldOptions<P> {
     pub ring: RingOptions,
     /// How the thread learns of completions when it has nothing to do.
     pub completion: CompletionMode,
-    /// This shard's letters.
+    /// This shard's letters, and its way to the other shards.
     pub mailbox: Mailbox,
-    /// Every shard's mailbox by shard number, this one's included.
-    pub peers: Vec<MailSender>,
     /// The clients.
     pub port: P,
     /// Encodes metadata.
@@ -108,7 +105,7 @@ pub struct RingWorld<P: Port> {
     completed: Vec<Completed>,
     mailbox: Mailbox,
     mailbox_watched: bool,
-    peers: Peers,
+    linger: Linger,
     port: P,
     encoder: Encoder,
     log_encoder: LogEncoder,
@@ -142,7 +139,7 @@ impl<P: Port> RingWorld<P> {
             completed: Vec::with_capacity(REAP_MAX),
             mailbox: options.mailbox,
             mailbox_watched: false,
-            peers: Peers::new(options.peers),
+            linger: Linger::new(),
             port: options.port,
             encoder: options.encoder,
             log_encoder: options.log_encoder,
@@ -166,7 +163,7 @@ impl<P: Port> RingWorld<P> {
     fn open_letter(&mut self, mail: Mail, inputs: &mut Vec<Input>) {
         match mail {
             Mail::Engine(message) => {
-                self.peers.linger.received(&message);
+                self.linger.received(&message);
                 inputs.push(Input::Message(message));
             }
             Mail::Attach(member, drive) => self.attach(member, drive),
@@ -462,7 +459,8 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn send(&mut self, to: ShardId, message: Message) {
-        self.peers.send(to, message);
+        self.linger.sent(&message);
+        self.mailbox.post(to, Mail::Engine(message));
     }
 
     fn persist(&mut self, member: MemberId, record: &Record) {
@@ -478,8 +476,11 @@ impl<P: Port> World for RingWorld<P> {
 
     fn submit(&mut self) {
         self.port.flush(&mut self.ring);
+        while let Some((shard, letter)) = self.port.next_letter() {
+            self.mailbox.post(shard, Mail::Port(letter));
+        }
         self.ring.submit_due();
-        self.peers.deliver();
+        self.mailbox.deliver();
     }
 
     fn wait(&mut self, until: Option<Nanos>) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::drive::{Access, Drive, IoPath};
+use crate::mailbox;
 use crate::ring::RingMode;
 use engine::plan::{Plan, Step, StepKind};
 use engine::policy::{ErrorClass, MemberError};
@@ -53,13 +54,30 @@ fn world_with<P: Port>(port: P, completion: CompletionMode) -> RingWorld<P> {
 }
 
 fn world_in<P: Port>(best_mode: RingMode, port: P, completion: CompletionMode) -> RingWorld<P> {
+    world_of(Mailbox::new().unwrap(), best_mode, port, completion)
+}
+
+/// Worlds without ports that write to each other.
+fn worlds<const COUNT: usize>() -> [RingWorld<()>; COUNT] {
+    let mut mailboxes = mailbox::exchange(COUNT).unwrap().into_iter();
+    std::array::from_fn(|_| {
+        let mailbox = mailboxes.next().unwrap();
+        world_of(mailbox, RingMode::Deferred, (), CompletionMode::Interrupt)
+    })
+}
+
+fn world_of<P: Port>(
+    mailbox: Mailbox,
+    best_mode: RingMode,
+    port: P,
+    completion: CompletionMode,
+) -> RingWorld<P> {
     let arena = Arena::new(ArenaOptions {
         length_bytes: 8 << 20,
         prefault: false,
         lock: false,
     })
     .unwrap();
-    let mailbox = Mailbox::new().unwrap();
     RingWorld::new(WorldOptions {
         arena,
         ring: RingOptions {
@@ -68,7 +86,6 @@ fn world_in<P: Port>(best_mode: RingMode, port: P, completion: CompletionMode) -
             best_mode,
         },
         completion,
-        peers: vec![mailbox.sender()],
         mailbox,
         port,
         log_encoder: Box::new(|_, _, _| {}),

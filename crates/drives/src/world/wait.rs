@@ -9,6 +9,9 @@ use engine::units::Nanos;
 const SLEEP_MIN: Nanos = Nanos(60_000);
 /// A spinning shard returns to its loop this often, so that a port can be polled.
 const SPIN_TURN: Nanos = Nanos(20_000);
+/// A shard that holds letters back, because another one has not read what it has, comes back after this time to
+/// offer them again. Long enough to sleep, in case that one wants this core.
+const OFFER_AGAIN: Nanos = Nanos(100_000);
 
 impl<P: Port> RingWorld<P> {
     /// See `World::wait`. May return early; the loop looks and comes back.
@@ -20,7 +23,9 @@ impl<P: Port> RingWorld<P> {
             CompletionMode::Polling => self.held.next(),
             CompletionMode::Interrupt | CompletionMode::Hybrid { .. } => self.held.next_look(),
         };
-        let wake = [until, held, self.port.next_wake()]
+        let offer_again = self.mailbox.holds_back();
+        let offer_again = offer_again.then(|| clock().after(OFFER_AGAIN));
+        let wake = [until, held, self.port.next_wake(), offer_again]
             .into_iter()
             .flatten()
             .min();
@@ -66,11 +71,11 @@ impl<P: Port> RingWorld<P> {
 
     /// Looks for letters if any may come soon; true when there is a reason to stop waiting.
     fn linger(&mut self, wake: Option<Nanos>) -> bool {
-        let Some(patience) = self.peers.linger.patience() else {
+        let Some(patience) = self.linger.patience() else {
             return false;
         };
         let found = self.spin(wake, patience);
-        self.peers.linger.learn(found);
+        self.linger.learn(found);
         found
     }
 

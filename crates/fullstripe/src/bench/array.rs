@@ -7,7 +7,7 @@ use super::outcome::{Counters, Sample};
 use super::run::{Bench, parts};
 use super::window::{DRAIN_LOOK, PATIENCE, window};
 use anyhow::{Context, anyhow, bail};
-use drives::mailbox::{MailSender, Mailbox};
+use drives::mailbox::{self, Mailbox};
 use drives::port::Port;
 use drives::ring::RingReport;
 use drives::world::RingWorld;
@@ -33,18 +33,15 @@ impl Bench<'_> {
         time: Duration,
     ) -> anyhow::Result<(Vec<Sample>, RingReport)> {
         let shards = self.config.shards;
-        let mailboxes: Vec<Mailbox> = (0..shards)
-            .map(|_| Mailbox::new())
-            .collect::<Result<_, _>>()?;
-        let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
+        let mailboxes = mailbox::exchange(usize::from(shards))?;
         let claims = Claims::new();
         let meeting = Meeting::new(shards);
         std::thread::scope(|scope| {
             let start = |(shard, mailbox): (u8, Mailbox)| {
-                let (peers, claims, meeting) = (peers.clone(), claims.clone(), &meeting);
+                let (claims, meeting) = (claims.clone(), &meeting);
                 scope.spawn(move || {
                     cores::settle(self.cores.get(usize::from(shard)).copied(), c"shard");
-                    let made = self.shard(shard, round, mailbox, (peers, claims));
+                    let made = self.shard(shard, round, mailbox, claims);
                     meeting.all_are_there(made.is_ok());
                     run_shard(made?, meeting, time)
                 })
@@ -71,7 +68,7 @@ impl Bench<'_> {
         shard: u8,
         round: u64,
         mailbox: Mailbox,
-        (peers, claims): (Vec<MailSender>, Arc<Claims>),
+        claims: Arc<Claims>,
     ) -> anyhow::Result<ArrayShard> {
         let Config {
             workload,
@@ -96,7 +93,7 @@ impl Bench<'_> {
                 lost.get_or_insert((member, class, errno));
             }
         });
-        let world = self.world(load, mailbox, peers, on_event)?;
+        let world = self.world(load, mailbox, on_event)?;
         let report = world.report();
         Ok(ArrayShard {
             shard: self.put_together(shard, self.members.record(), claims, world),

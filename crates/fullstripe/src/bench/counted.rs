@@ -66,8 +66,7 @@ pub(super) fn measure(config: &Config, requests: u64) -> anyhow::Result<CountedO
 impl Bench<'_> {
     fn counted(&self, requests: u64) -> anyhow::Result<CountedOutcome> {
         let mailbox = Mailbox::new()?;
-        let peers = vec![mailbox.sender()];
-        let mut shard = self.shard(0, 0, mailbox, (peers, Claims::new()))?;
+        let mut shard = self.shard(0, 0, mailbox, Claims::new())?;
         shard.load().limit(requests);
         let before = allocations();
         let mut progress = (0, shard.load().now());

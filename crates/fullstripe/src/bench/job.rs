@@ -14,7 +14,7 @@ use super::outcome::{Counters, median};
 use super::run::{Bench, ROUNDS};
 use super::window::PATIENCE;
 use anyhow::{Context, anyhow, bail, ensure};
-use drives::mailbox::{Mail, MailSender, Mailbox};
+use drives::mailbox::{self, Mail, MailSender, Mailbox};
 use engine::claims::Claims;
 use engine::control::message::{Command, Message};
 use engine::event::Event;
@@ -225,9 +225,7 @@ impl Bench<'_> {
     /// One job on a fresh array, until it has ended or for `time`; see the module's prose for what counts.
     fn job(&self, job: BenchJob, slot: Slot, time: Duration) -> anyhow::Result<Done> {
         let shards = self.config.shards;
-        let mailboxes: Vec<Mailbox> = (0..shards)
-            .map(|_| Mailbox::new())
-            .collect::<Result<_, _>>()?;
+        let mailboxes = mailbox::exchange(usize::from(shards))?;
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let claims = Claims::new();
         let meeting = Barrier::new(usize::from(shards));
@@ -286,7 +284,7 @@ impl Worker<'_> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let ears = heard.clone();
         let on_event = move |event| lock(&ears).hear(event);
-        let world = bench.world((), mailbox, self.peers.clone(), Box::new(on_event));
+        let world = bench.world((), mailbox, Box::new(on_event));
         let mut record = bench.members.record();
         if job == BenchJob::Rebuild {
             record.volumes[0].slots[usize::from(slot.0)].current = false;

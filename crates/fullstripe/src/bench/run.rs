@@ -10,7 +10,7 @@ use super::outcome::{Counters, Outcome, Round, Sample, Setting};
 use super::window::window;
 use anyhow::{Context, anyhow};
 use drives::arena::{Arena, ArenaOptions, Pool};
-use drives::mailbox::{MailSender, Mailbox};
+use drives::mailbox::Mailbox;
 use drives::port::Port;
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
@@ -229,8 +229,7 @@ impl<'a> Bench<'a> {
         let region = Region::whole(self.members.geometry.component_bytes, block_bytes);
         let load = self.load((0, round), workload, region, queue_depth)?;
         let mailbox = Mailbox::new()?;
-        let peers = vec![mailbox.sender()];
-        let mut world = self.world((), mailbox, peers, Box::new(|_| ()))?;
+        let mut world = self.world((), mailbox, Box::new(|_| ()))?;
         world.attach(MemberId(0), self.members.bare.clone());
         let mut state = BareMember::new(world, load, block_bytes);
         let counters = |_: &BareMember| Counters::default();
@@ -250,7 +249,6 @@ impl<'a> Bench<'a> {
         &self,
         port: P,
         mailbox: Mailbox,
-        peers: Vec<MailSender>,
         on_event: Box<dyn FnMut(Event) + Send>,
     ) -> anyhow::Result<RingWorld<P>> {
         Ok(RingWorld::new(WorldOptions {
@@ -258,7 +256,6 @@ impl<'a> Bench<'a> {
             ring: RingOptions::default(),
             completion: self.config.completion,
             mailbox,
-            peers,
             port,
             log_encoder: self.members.log_encoder(),
             encoder: self.members.encoder(),

@@ -82,7 +82,6 @@ impl Granted {
             arena,
             ring: RingOptions::default(),
             completion: CompletionMode::Interrupt,
-            peers: vec![mailbox.sender()],
             mailbox,
             port: (),
             log_encoder: Box::new(|_, _, _| {}),

@@ -52,7 +52,7 @@ use status::Status;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a graceful end may take.
@@ -221,7 +221,6 @@ fn serve(
         .flat_map(|(_, name)| listening.iter().map(move |one| one.uri(name)))
         .collect();
     let volumes = started.iter().map(|(volume, _)| *volume).collect();
-    let peers = Arc::new(OnceLock::new());
     let spares = Arc::new(Spares::of(&container, args.backup.clone()));
     let events = EventLog::new();
     let hook = args
@@ -238,14 +237,14 @@ fn serve(
     options.engine.rate_bytes_per_s = remembering.choose_rate(rate_option);
     tell_start(&tell, &mut remembering, spares_named.refused, &container);
     let hear = tell.all.clone();
+    let shards = options.shards;
     let runtime = Runtime::start(
         container,
         options,
-        nbd::ports(exports.clone(), volumes, peers.clone(), announcer.clone()),
+        nbd::ports(exports.clone(), volumes, shards, announcer.clone()),
         move |event| hear(event),
     )?;
     let shared = runtime.handle();
-    peers.get_or_init(|| shared.mail());
     shared.set_exports(uris);
     shared.set_remembered_rate(remembering.rate_bytes_per_s);
     let (stop, stopped) = tokio::sync::watch::channel(false);

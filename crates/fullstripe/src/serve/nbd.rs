@@ -4,12 +4,10 @@ use super::announcer::Announcer;
 use super::runtime::{MakePort, Shared};
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
-use drives::mailbox::MailSender;
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
 use exports::nbd::server::{
-    NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Stop, maximum_payload_bytes,
-    round_robin,
+    NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
 };
 use exports::nbd::{Abilities, BlockSizes, Export, ExportList};
 use std::fmt;
@@ -18,8 +16,8 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How often what is offered is compared with what the drives can do.
@@ -203,25 +201,18 @@ pub fn keep_offer_true(
 pub(super) fn ports(
     exports: ExportList,
     volumes: Vec<VolumeId>,
-    peers: Arc<OnceLock<Vec<MailSender>>>,
+    shards: u8,
     announcer: Arc<Announcer>,
 ) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
-        let (peers, announcer) = (peers.clone(), announcer.clone());
-        // The mailboxes of all shards are known only once all of them exist, which is before anybody listens.
-        let mut route = None;
+        let announcer = announcer.clone();
         let port = NbdPort::new(NbdPortOptions {
             exports: exports.clone(),
             volumes: volumes.clone(),
             pool,
             listeners: Vec::new(),
-            route: Box::new(move |socket| {
-                route.get_or_insert_with(|| {
-                    let peers = peers.get().expect("nobody listens before");
-                    round_robin(peers.clone(), shard.0 as usize)
-                })(socket)
-            }),
+            route: Route::round_robin(shards, shard),
             on_problem: Box::new(move |problem| announcer.say(problem)),
             limits: NbdLimits::default(),
         })?;

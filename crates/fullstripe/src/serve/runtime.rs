@@ -21,7 +21,7 @@ use drives::arena::Pool;
 use drives::completion::CompletionMode;
 use drives::drive::Drive;
 use drives::flusher;
-use drives::mailbox::{Mail, MailSender, Mailbox};
+use drives::mailbox::{self, Mail, MailSender, Mailbox};
 use drives::port::Port;
 use drives::ring::{RingOptions, RingReport};
 use drives::world::{Encoder, LogEncoder, RingWorld, WorldOptions};
@@ -111,9 +111,7 @@ impl Runtime {
         told: impl Fn(Told) + Send + 'static,
     ) -> Result<Runtime> {
         let shards = options.shards;
-        let mailboxes: Vec<Mailbox> = (0..shards)
-            .map(|_| Mailbox::new().context("cannot make a mailbox"))
-            .collect::<Result<_>>()?;
+        let mailboxes = mailbox::exchange(usize::from(shards)).context("cannot make mailboxes")?;
         let mail: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let name = |probed: &crate::container::probe::Probed| DriveName {
             name: probed.drive.name().to_owned(),
@@ -456,7 +454,6 @@ fn run_shard<P: Port>(
         ring: RingOptions::default(),
         completion: start.options.completion,
         mailbox: start.mailbox,
-        peers: shared.mail.clone(),
         port,
         log_encoder: start.log_encoder,
         encoder: start.encoder,

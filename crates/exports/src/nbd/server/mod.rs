@@ -3,7 +3,7 @@
 //! A [`NbdPort`] serves any number of connections and may accept them itself or get them by letter from
 //! another shard's port, so that one listener feeds all shards. In the order in which a byte meets it:
 //!
-//! - `listeners`: accepting ([`round_robin`] spreads connections over shards).
+//! - `listeners`: accepting ([`Route`] spreads connections over shards).
 //! - `connection`: one client's socket, session and state.
 //! - `intake`: commands become requests; payload is received where the engine will use it.
 //! - `requests`, `name`: the requests in flight of a connection, and what they are called.
@@ -41,7 +41,7 @@ mod tests;
 
 pub use setup::{
     NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, NewOffer, Problem, Route,
-    Stop, keep, maximum_payload_bytes, round_robin,
+    Stop, maximum_payload_bytes,
 };
 pub use stats::NbdStats;
 
@@ -53,7 +53,7 @@ use std::sync::Arc;
 use drives::port::Port;
 use drives::ring::Ring;
 use engine::request::Completion;
-use engine::units::{Buffer, Nanos, VolumeId};
+use engine::units::{Buffer, Nanos, ShardId, VolumeId};
 use engine::world::Input;
 
 use super::ExportList;
@@ -106,6 +106,8 @@ pub struct NbdPort {
     route: Route,
     /// Connections to be taken on.
     arrivals: Vec<OwnedFd>,
+    /// Connections that other shards shall take on.
+    departures: VecDeque<(ShardId, OwnedFd)>,
     /// Connections that negotiate, and until when they may.
     handshakes: VecDeque<(Nanos, ConnectionName)>,
     handshake_timeout: Nanos,
@@ -154,6 +156,7 @@ impl NbdPort {
             listeners,
             route: options.route,
             arrivals: Vec::new(),
+            departures: VecDeque::new(),
             handshakes: VecDeque::with_capacity(count),
             handshake_timeout: limits.handshake_timeout,
             stopping: Stopping::new(limits.stop_notice, limits.stop_grace),
@@ -337,7 +340,10 @@ impl Port for NbdPort {
             }
             Some(RingOperation::Accept(number)) => {
                 match self.listeners.accepted(number, result, ring) {
-                    Ok(Some(socket)) => self.arrivals.extend((self.route)(socket)),
+                    Ok(Some(socket)) => match self.route.another_shard() {
+                        Some(shard) => self.departures.push_back((shard, socket)),
+                        None => self.arrivals.push(socket),
+                    },
                     Ok(None) => {}
                     Err(problem) => (self.shared.on_problem)(&problem),
                 }
@@ -409,5 +415,11 @@ impl Port for NbdPort {
             Ok(stop) => self.stopping.ask(*stop),
             Err(_) => unreachable!("a letter of a type that no NBD port knows"),
         }
+    }
+
+    #[inline]
+    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        let (shard, connection) = self.departures.pop_front()?;
+        Some((shard, Box::new(NewConnection(connection))))
     }
 }

@@ -4,15 +4,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use drives::arena::Pool;
-use drives::mailbox::{Mail, MailSender};
-use engine::units::{Nanos, VolumeId};
+use engine::units::{Nanos, ShardId, VolumeId};
 
 use crate::nbd::wire::MAX_PAYLOAD_BYTES;
 use crate::nbd::{ExportList, ProtocolError};
-
-/// Decides where a connection accepted by this port's own listeners is served: hands it to another
-/// shard and returns nothing, or returns it to be served here.
-pub type Route = Box<dyn FnMut(OwnedFd) -> Option<OwnedFd> + Send>;
 
 /// What a port is made of.
 pub struct NbdPortOptions {
@@ -24,7 +19,7 @@ pub struct NbdPortOptions {
     pub pool: Pool,
     /// Listening sockets that this port accepts from. They may be blocking or not.
     pub listeners: Vec<OwnedFd>,
-    /// Where accepted connections go; [`keep`] for a single shard, [`round_robin`] for several.
+    /// Where accepted connections go.
     pub route: Route,
     /// Told when a connection ends badly. Called on the shard's thread, so it must not block.
     pub on_problem: Box<dyn FnMut(&Problem) + Send>,
@@ -152,31 +147,46 @@ pub fn maximum_payload_bytes(pool_bytes: u64) -> u32 {
     1 << quarter.max(1).ilog2()
 }
 
-/// A [`Route`] for a port that serves all of its listeners' connections itself.
-#[must_use]
-pub fn keep() -> Route {
-    Box::new(Some)
+/// Which shards serve the connections that are accepted by a port's own listeners.
+#[derive(Clone, Debug)]
+pub struct Route {
+    shards: u8,
+    this_shard: ShardId,
+    next: ShardId,
 }
 
-/// A [`Route`] that deals connections to all shards in turn, beginning with shard 0. `peers` are their
-/// mailboxes by number; `this_shard` is the one that accepts.
-#[must_use]
-pub fn round_robin(peers: Vec<MailSender>, this_shard: usize) -> Route {
-    let mut next = 0;
-    Box::new(move |connection| {
-        let shard = next;
-        next = (next + 1) % peers.len().max(1);
-        if shard == this_shard || peers.is_empty() {
-            return Some(connection);
+impl Route {
+    /// Deals connections to `shards` shards in turn, beginning with shard 0; `this_shard` is the one that
+    /// accepts.
+    #[must_use]
+    pub fn round_robin(shards: u8, this_shard: ShardId) -> Route {
+        Route {
+            shards,
+            this_shard,
+            next: ShardId(0),
         }
-        peers[shard].send(Mail::Port(Box::new(NewConnection(connection))));
-        None
-    })
+    }
+
+    /// Who serves the next connection; nothing for this shard itself.
+    pub(super) fn another_shard(&mut self) -> Option<ShardId> {
+        let shard = self.next;
+        self.next = ShardId((shard.0 + 1) % self.shards);
+        (shard != self.this_shard).then_some(shard)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_go_round() {
+        let mut route = Route::round_robin(3, ShardId(1));
+        let shards: Vec<_> = (0..7).map(|_| route.another_shard()).collect();
+        let (first, last) = (Some(ShardId(0)), Some(ShardId(2)));
+        assert_eq!(shards, [first, None, last, first, None, last, first]);
+        assert_eq!(Route::round_robin(1, ShardId(0)).another_shard(), None);
+    }
 
     #[test]
     fn the_maximum_payload_follows_the_pool() {

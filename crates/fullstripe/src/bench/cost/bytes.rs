@@ -140,7 +140,6 @@ fn make_calls(size: u32, calls: u64, call: fn(&mut RealWorld, &Memory)) -> Resul
         arena,
         ring: RingOptions::default(),
         completion: CompletionMode::Interrupt,
-        peers: vec![mailbox.sender()],
         mailbox,
         port: (),
         encoder: Box::new(|_, _: &Record| Ok(Vec::new())),

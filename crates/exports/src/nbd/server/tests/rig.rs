@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use drives::arena::{Arena, ArenaOptions, Pool};
 use drives::completion::CompletionMode;
 use drives::drive::{Access, Drive};
-use drives::mailbox::{Mail, MailSender, Mailbox};
+use drives::mailbox::{self, Mail, MailSender, Mailbox};
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
 use engine::claims::Claims;
@@ -192,7 +192,6 @@ struct Seat {
     shard: usize,
     arena: Arc<Arena>,
     mailbox: Mailbox,
-    peers: Vec<MailSender>,
     claims: Arc<Claims>,
     drives: Vec<Arc<Drive>>,
     options: NbdPortOptions,
@@ -215,7 +214,6 @@ impl Seat {
             ring: RingOptions::default(),
             completion: CompletionMode::Interrupt,
             mailbox: self.mailbox,
-            peers: self.peers,
             port,
             log_encoder: Box::new(|_, _, _| {}),
             encoder: Box::new(move |_, record: &Record| {
@@ -279,7 +277,7 @@ impl Rig {
         .unwrap();
         let record = record(&plan);
         let drives = open_drives(&plan, &record);
-        let mailboxes: Vec<Mailbox> = (0..shards).map(|_| Mailbox::new().unwrap()).collect();
+        let mailboxes = mailbox::exchange(shards).unwrap();
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let claims = Claims::new();
         let exports = Arc::new(exports(&record, plan.pool_bytes));
@@ -299,7 +297,6 @@ impl Rig {
                 shard,
                 arena: arena.clone(),
                 mailbox,
-                peers: peers.clone(),
                 claims: claims.clone(),
                 drives: drives.clone(),
                 options: NbdPortOptions {
@@ -307,7 +304,7 @@ impl Rig {
                     volumes: vec![VolumeId(0), VolumeId(1), VolumeId(0)],
                     pool: Pool::new(arena.clone(), pool_from..pool_from + plan.pool_bytes),
                     listeners: listener.take().into_iter().collect(),
-                    route: round_robin(peers.clone(), shard),
+                    route: Route::round_robin(plan.shards, ShardId(shard as u8)),
                     on_problem: Box::new(move |problem| {
                         problems.lock().unwrap().push(problem.clone());
                     }),

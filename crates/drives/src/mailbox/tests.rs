@@ -1,0 +1,447 @@
+//! Order, full rings, wake-ups, what happens to letters that nobody reads, and memory.
+
+use super::link::RING_LETTERS;
+use super::outside::ROOM;
+use super::*;
+use crate::counting::allocations;
+use engine::units::VolumeId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+fn letter(number: u64) -> Mail {
+    Mail::Port(Box::new(number))
+}
+
+fn number(mail: Mail) -> u64 {
+    match mail {
+        Mail::Port(any) => *any.downcast::<u64>().unwrap(),
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+/// A letter that takes no memory.
+fn small_letter(who: i32, index: u32) -> Mail {
+    Mail::Moved(Moved { index, result: who })
+}
+
+fn readable(mailbox: &Mailbox, timeout_seconds: i64) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(mailbox.wake_fd(), PollFlags::IN)];
+    let timeout = Timespec {
+        tv_sec: timeout_seconds,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&timeout)).unwrap() == 1
+}
+
+fn sleep(mailbox: &Mailbox) {
+    if mailbox.fall_asleep() {
+        assert!(readable(mailbox, 20), "slept through a letter");
+        mailbox.wake_up();
+        mailbox.clear_wake();
+    }
+}
+
+fn pair() -> [Mailbox; 2] {
+    exchange(2).unwrap().try_into().unwrap()
+}
+
+fn receive_all(mailbox: &mut Mailbox) -> Vec<u64> {
+    std::iter::from_fn(|| mailbox.receive())
+        .map(number)
+        .collect()
+}
+
+/// Checks that each sender's letters come in order; `letter` has the sender in its upper half.
+struct InOrder {
+    next: Vec<u64>,
+    each: u64,
+}
+
+impl InOrder {
+    fn new(senders: u64, each: u64) -> InOrder {
+        let next = vec![0; senders as usize];
+        InOrder { next, each }
+    }
+
+    fn take(&mut self, letter: u64) {
+        let expected = &mut self.next[(letter >> 32) as usize];
+        assert_eq!(letter & 0xFFFF_FFFF, *expected);
+        *expected += 1;
+    }
+
+    fn has_all(&self) -> bool {
+        self.next.iter().all(|&next| next == self.each)
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_each_sender_from_outside_keeps_its_order() {
+    const SENDERS: u64 = 3;
+    const EACH: u64 = 20_000;
+    let mut mailbox = Mailbox::new().unwrap();
+    let threads: Vec<_> = (0..SENDERS)
+        .map(|who| {
+            let sender = mailbox.sender();
+            std::thread::spawn(move || {
+                (0..EACH).for_each(|n| sender.send(letter(who << 32 | n)));
+            })
+        })
+        .collect();
+    let mut order = InOrder::new(SENDERS, EACH);
+    while !order.has_all() {
+        match mailbox.receive() {
+            Some(mail) => order.take(number(mail)),
+            None => sleep(&mailbox),
+        }
+    }
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert!(!mailbox.has_mail());
+}
+
+/// Shards that write to each other and sleep whenever nothing comes, and a thread that writes to all of
+/// them: bursts from one letter to more than a ring takes. A wake-up that is lost stops everything.
+#[test]
+fn shards_that_sleep_hear_of_every_letter() {
+    const SHARDS: u64 = 3;
+    const OUTSIDE: u64 = SHARDS;
+    const EACH: u64 = 30_000;
+    let mailboxes = exchange(SHARDS as usize).unwrap();
+    let senders: Vec<_> = mailboxes.iter().map(Mailbox::sender).collect();
+    std::thread::scope(|scope| {
+        for (who, mut mailbox) in (0..).zip(mailboxes) {
+            scope.spawn(move || {
+                // Its own letters to itself are among them.
+                let mut order = InOrder::new(SHARDS + 1, EACH);
+                let mut sent = 0;
+                while !order.has_all() || mailbox.holds_back() {
+                    let burst = [1, 2, 3, 40, 700][(sent % 5) as usize];
+                    let burst = burst.min(EACH - sent);
+                    for n in sent..sent + burst {
+                        (0..SHARDS as u8)
+                            .for_each(|to| mailbox.post(ShardId(to), letter(who << 32 | n)));
+                    }
+                    sent += burst;
+                    mailbox.deliver();
+                    let mut letters = 0;
+                    while let Some(mail) = mailbox.receive() {
+                        order.take(number(mail));
+                        letters += 1;
+                    }
+                    // Who has nothing more to say has to be woken for everything.
+                    if letters == 0 && sent == EACH && !mailbox.holds_back() && !order.has_all() {
+                        sleep(&mailbox);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for n in 0..EACH {
+                for sender in &senders {
+                    sender.send(letter(OUTSIDE << 32 | n));
+                }
+                if n % 64 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+    });
+}
+
+/// Has two letters sent at about the moment at which the reader looks for them and falls asleep, again and
+/// again: each time they have been received, or the reader has stayed awake, or it has been signalled.
+fn meet(reader: &mut Mailbox, mut send: impl FnMut(u64) + Send) {
+    const FOR: Duration = Duration::from_millis(500);
+    const ROUNDS_MAX: u64 = 1_000_000;
+    let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
+    let wait_for = |round: u64, counter: &AtomicU64| {
+        let mut looks = 0;
+        while counter.load(Ordering::Acquire) < round && !is_over.load(Ordering::Relaxed) {
+            looks += 1;
+            if looks % 1000 == 0 {
+                std::thread::yield_now();
+            }
+        }
+    };
+    let hesitate = |turns: u64| (0..turns).for_each(|_| std::hint::spin_loop());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS_MAX {
+                wait_for(round, &begun);
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                hesitate(round % 7);
+                send(2 * round);
+                hesitate(round % 5);
+                send(2 * round + 1);
+                ended.store(round, Ordering::Release);
+            }
+        });
+        // Ends the other thread when this one fails, too.
+        let _over = Over(&is_over);
+        let begin = Instant::now();
+        for round in 1..=ROUNDS_MAX {
+            if begin.elapsed() > FOR {
+                break;
+            }
+            let mut letters = Vec::with_capacity(2);
+            begun.store(round, Ordering::Release);
+            hesitate(round % 31);
+            letters.extend(reader.receive().map(number));
+            let is_asleep = reader.fall_asleep();
+            wait_for(round, &ended);
+            if is_asleep && letters.len() < 2 {
+                assert!(readable(reader, 0), "round {round}: slept through a letter");
+            }
+            reader.wake_up();
+            reader.clear_wake();
+            letters.extend(receive_all(reader));
+            assert_eq!(letters, [2 * round, 2 * round + 1], "round {round}");
+        }
+    });
+}
+
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_letter_of_a_shard_meets_a_reader_that_sleeps_on() {
+    let [mut writer, mut reader] = pair();
+    meet(&mut reader, |number| {
+        writer.post(ShardId(1), letter(number));
+        writer.deliver();
+    });
+}
+
+#[test]
+fn no_letter_from_outside_meets_a_reader_that_sleeps_on() {
+    let [mut reader, _other] = pair();
+    let sender = reader.sender();
+    meet(&mut reader, |number| sender.send(letter(number)));
+}
+
+#[test]
+fn what_does_not_fit_waits_with_its_sender_and_keeps_its_place() {
+    let [mut writer, mut reader] = pair();
+    let count = 3 * RING_LETTERS as u64 + 7;
+    for n in 0..count {
+        writer.post(ShardId(1), letter(n));
+    }
+    assert!(!reader.has_mail(), "nothing leaves before the turn ends");
+    writer.deliver();
+    assert!(writer.holds_back());
+    writer.deliver();
+    let mut seen = receive_all(&mut reader);
+    assert_eq!(seen.len(), RING_LETTERS);
+    // What is written now comes after what waits.
+    writer.post(ShardId(1), letter(count));
+    while writer.holds_back() {
+        writer.deliver();
+        seen.extend(receive_all(&mut reader));
+    }
+    assert_eq!(seen, (0..=count).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_ring_has_room_for_as_many_as_have_been_taken_in() {
+    let [mut writer, mut reader] = pair();
+    let count = RING_LETTERS as u64 + 10;
+    for n in 0..count {
+        writer.post(ShardId(1), letter(n));
+    }
+    writer.deliver();
+    let held_back = |writer: &Mailbox| writer.outgoing[1].as_ref().unwrap().held_back();
+    assert_eq!(held_back(&writer), 10);
+    // With the first letter the reader takes in all that are there.
+    assert_eq!(reader.receive().map(number), Some(0));
+    writer.deliver();
+    assert_eq!(held_back(&writer), 0);
+    assert_eq!(receive_all(&mut reader), (1..count).collect::<Vec<_>>());
+}
+
+#[test]
+fn shards_take_turns_at_being_read() {
+    let mut mailboxes = exchange(3).unwrap();
+    for round in 0..3 {
+        for from in [0, 1] {
+            mailboxes[from].post(ShardId(2), letter(10 * from as u64 + round));
+            mailboxes[from].deliver();
+        }
+    }
+    let first = number(mailboxes[2].receive().unwrap());
+    // What comes while one is being read has to wait until the other has been.
+    let (read, other) = (first as usize / 10, 1 - first as usize / 10);
+    mailboxes[read].post(ShardId(2), letter(10 * read as u64 + 3));
+    mailboxes[read].deliver();
+    let places = |who: usize, range: std::ops::Range<u64>| range.map(move |n| 10 * who as u64 + n);
+    let expected: Vec<_> = places(read, 1..3)
+        .chain(places(other, 0..3))
+        .chain(places(read, 3..4))
+        .collect();
+    assert_eq!(receive_all(&mut mailboxes[2]), expected);
+}
+
+#[test]
+fn letters_to_the_shard_itself_need_no_ring() {
+    let [mut mailbox, _other] = pair();
+    mailbox.post(ShardId(0), letter(1));
+    assert!(!mailbox.holds_back());
+    assert!(!mailbox.fall_asleep(), "there is mail");
+    assert_eq!(receive_all(&mut mailbox), [1]);
+}
+
+#[test]
+fn an_awake_receiver_is_not_signalled() {
+    let [mut writer, mut reader] = pair();
+    let sender = reader.sender();
+    let mut send_either_way = |is_shard: bool, number| {
+        if is_shard {
+            writer.post(ShardId(1), letter(number));
+            writer.deliver();
+        } else {
+            sender.send(letter(number));
+        }
+    };
+    for is_shard in [false, true] {
+        send_either_way(is_shard, 1);
+        assert!(!readable(&reader, 0));
+        assert!(!reader.fall_asleep(), "there is mail");
+        assert_eq!(receive_all(&mut reader), [1]);
+        assert!(reader.fall_asleep());
+        send_either_way(is_shard, 2);
+        assert!(readable(&reader, 0));
+        reader.clear_wake();
+        send_either_way(is_shard, 3);
+        assert!(!readable(&reader, 0), "one signal per sleep");
+        assert_eq!(receive_all(&mut reader), [2, 3]);
+    }
+}
+
+/// The API attaches a drive everywhere, then the controller writes about it: whoever reads that has the drive.
+#[test]
+fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
+    const DRIVES: u64 = 100_000;
+    const CONTROLLER: u64 = 1 << 32;
+    let [mut writer, reader] = pair();
+    let sender = reader.sender();
+    let attached = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for drive in 1..=DRIVES {
+                sender.send(letter(drive));
+                attached.store(drive, Ordering::Release);
+            }
+        });
+        scope.spawn(|| {
+            let mut known = 0;
+            while known < DRIVES {
+                known = attached.load(Ordering::Acquire);
+                writer.post(ShardId(1), letter(CONTROLLER | known));
+                writer.deliver();
+            }
+            while writer.holds_back() {
+                writer.deliver();
+            }
+        });
+        // Gone when this fails, so that the writer ends, too.
+        let mut reader = reader;
+        let (mut attached, mut known) = (0, 0);
+        while known < DRIVES {
+            match reader.receive().map(number) {
+                Some(letter) if letter >= CONTROLLER => {
+                    known = letter - CONTROLLER;
+                    assert!(known <= attached, "drive {known} is not there");
+                }
+                Some(letter) => attached = letter,
+                None => sleep(&reader),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_sender_that_stands_still_stops_nobody_and_is_heard_later() {
+    let [mut writer, mut reader] = pair();
+    let sender = reader.sender();
+    sender.send(letter(1));
+    writer.post(ShardId(1), letter(2));
+    writer.deliver();
+    let shared = reader.shared.clone();
+    let held = shared.outside.stand_still();
+    // The order may not be overtaken, but what members answer and the shard's own letters go on.
+    assert!(reader.receive().is_none());
+    sender.send(small_letter(0, 9));
+    assert!(matches!(reader.receive(), Some(Mail::Moved(_))));
+    reader.post(ShardId(1), letter(3));
+    assert_eq!(receive_all(&mut reader), [3]);
+    // Nor does it keep the shard from sleeping; whoever comes next wakes it.
+    assert!(reader.fall_asleep());
+    drop(held);
+    sender.send(Mail::Engine(Message::WriteIntent(VolumeId(0))));
+    assert!(readable(&reader, 0));
+    reader.wake_up();
+    assert_eq!(reader.receive().map(number), Some(1));
+    assert!(matches!(reader.receive(), Some(Mail::Engine(_))));
+    assert_eq!(receive_all(&mut reader), [2]);
+}
+
+#[test]
+fn letters_that_nobody_reads_are_dropped_with_the_mailbox() {
+    let [mut writer, reader] = pair();
+    let content = Arc::new(());
+    let letter = || Mail::Port(Box::new(content.clone()));
+    reader.sender().send(letter());
+    for _ in 0..2 * RING_LETTERS {
+        writer.post(ShardId(1), letter());
+    }
+    writer.deliver();
+    assert_eq!(Arc::strong_count(&content), 2 + 2 * RING_LETTERS);
+    drop(reader);
+    writer.deliver();
+    assert!(!writer.holds_back(), "it would wait for ever");
+    drop(writer);
+    assert_eq!(Arc::strong_count(&content), 1);
+}
+
+#[test]
+fn a_hundred_times_more_letters_than_have_room_arrive_and_cost_memory_once() {
+    const SENDERS: u32 = 4;
+    const EACH: u32 = 100 * ROOM as u32 / SENDERS;
+    let mut mailbox = Mailbox::new().unwrap();
+    for burst in 0..4 {
+        let senders: Vec<_> = (0..SENDERS as i32)
+            .map(|who| {
+                let sender = mailbox.sender();
+                std::thread::spawn(move || {
+                    let before = allocations();
+                    (0..EACH).for_each(|index| sender.send(small_letter(who, index)));
+                    allocations() - before
+                })
+            })
+            .collect();
+        let mut grown: u64 = senders.into_iter().map(|one| one.join().unwrap()).sum();
+        let before = allocations();
+        let mut next = [0; SENDERS as usize];
+        while let Some(Mail::Moved(moved)) = mailbox.receive() {
+            let expected = &mut next[moved.result as usize];
+            assert_eq!(moved.index, *expected);
+            *expected += 1;
+        }
+        assert_eq!(next, [EACH; SENDERS as usize]);
+        grown += allocations() - before;
+        assert_eq!(
+            grown > 0,
+            burst == 0,
+            "burst {burst} took memory {grown} times"
+        );
+    }
+}
