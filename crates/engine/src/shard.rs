@@ -183,7 +183,10 @@ impl Engine {
         let busy = self.flight.running.used() > 0
             || self.flight.singles.used() > 0
             || self.controller.is_some()
-            || self.volumes.iter().any(|volume| !volume.idle_reported);
+            || self
+                .volumes
+                .iter()
+                .any(|volume| !volume.writes.is_idle_reported());
         let sweep = busy.then_some(self.sweeps.next());
         let hold = self.order.held_bands.first_end();
         // Nobody tells when another shard gives up a claim.

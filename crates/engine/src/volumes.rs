@@ -6,6 +6,7 @@ pub(crate) mod job;
 mod marks;
 pub(crate) mod streams;
 pub(crate) mod volume;
+pub(crate) mod writes;
 
 use crate::control::record::ContainerView;
 use crate::volumes::volume::Volume;

@@ -189,7 +189,10 @@ impl Engine {
 
     fn check_waiting_requests(&self, requests: &[u32]) {
         let mut waits = Counts::of(requests);
-        let blocked = self.volumes.iter().flat_map(|volume| &volume.blocked);
+        let blocked = self
+            .volumes
+            .iter()
+            .flat_map(|volume| volume.writes.blocked());
         let lists = self.admission.waiting_with_slots();
         let lists = lists.chain(blocked.copied());
         lists.for_each(|index| waits.add("request", index));
@@ -255,7 +258,7 @@ impl Engine {
                 running.volume == number && matches!(running.work, Work::Write { .. })
             };
             assert_eq!(
-                volume.plans_writing as usize,
+                volume.writes.plans() as usize,
                 plans.iter().filter(is_own).count(),
                 "write plans of volume {number}, as counted and as there are"
             );
@@ -269,7 +272,7 @@ impl Engine {
             let planned =
                 planned.filter(|state| state.is_writing() && state.request().volume.0 == number);
             assert_eq!(
-                volume.writes_running as usize,
+                volume.writes.running() as usize,
                 own.count() + planned.count(),
                 "requests that write to volume {number}, as counted and as there are"
             );

@@ -19,11 +19,15 @@ impl Engine {
             singles: self.flight.singles.used(),
             parts: self.order.ranges.parts_used(),
             stalled: waiting.room,
-            blocked: self.volumes.iter().map(|volume| volume.blocked.len()).sum(),
+            blocked: self
+                .volumes
+                .iter()
+                .map(|volume| volume.writes.blocked().len())
+                .sum(),
             writes: self
                 .volumes
                 .iter()
-                .map(|volume| volume.writes_running as usize)
+                .map(|volume| volume.writes.running() as usize)
                 .sum(),
             scratch_waiting: self.flight.waiting_for_scratch(),
             log_waiting: self.hole_logs.waiting(),
@@ -42,7 +46,7 @@ impl Engine {
             self.order.held_bands.room(),
             self.desk.room(),
         ];
-        let blocked = self.volumes.iter().map(|volume| volume.blocked.capacity());
+        let blocked = self.volumes.iter().map(|volume| volume.writes.room());
         queues.into_iter().chain(blocked).sum()
     }
 }

@@ -5,10 +5,11 @@ use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
 use crate::layout::Geometry;
 use crate::plan::RowView;
-use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, SlotSet};
+use crate::units::{MemberId, MemberSet, ShardId, Slot, SlotSet};
 use crate::volumes::equal::EqualRanges;
 use crate::volumes::job::JobRunner;
 use crate::volumes::streams::Streams;
+use crate::volumes::writes::Writes;
 use alloc::vec::Vec;
 use planted::{Bug, planted};
 
@@ -29,18 +30,8 @@ pub(crate) struct Volume {
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
     /// missed may be acknowledged.
     pub unrecorded: MemberSet,
-    /// Requests that wait until writes are allowed.
-    pub blocked: Vec<u32>,
-    /// Whether the controller has been told that writes wait.
-    pub intent_sent: bool,
-    /// Modifying requests under way on this shard.
-    pub writes_running: u32,
-    pub last_write: Nanos,
-    pub idle_reported: bool,
-    /// Write plans under way.
-    pub plans_writing: u32,
-    /// Write plans that have ended, wrapping.
-    pub plans_ended: u32,
+    /// Writes under way, and those that wait.
+    pub writes: Writes,
     /// By slot: the log that this shard writes, or [`crate::order::ranges::NONE`]; empty without a log.
     pub logs: Vec<u32>,
     /// The write-intent bitmap, if there is one.
@@ -73,13 +64,7 @@ impl Volume {
             is_uniform: false,
             job: None,
             unrecorded: MemberSet::default(),
-            blocked: Vec::with_capacity(requests_max),
-            intent_sent: false,
-            writes_running: 0,
-            last_write: Nanos(0),
-            idle_reported: true,
-            plans_writing: 0,
-            plans_ended: 0,
+            writes: Writes::new(requests_max),
             logs: Vec::new(),
             bitmap: None,
             writes_freely,

@@ -33,9 +33,7 @@ impl Engine {
         if volume.view.writes_allowed && is_marked {
             return false;
         }
-        volume.blocked.push(index);
-        if !volume.view.writes_allowed && !volume.intent_sent {
-            volume.intent_sent = true;
+        if volume.writes.block(index, !volume.view.writes_allowed) {
             self.desk
                 .tell_controller(Message::WriteIntent(request.volume));
         }

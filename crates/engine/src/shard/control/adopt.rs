@@ -7,7 +7,7 @@ use crate::layout::Level;
 use crate::output::Output;
 use crate::request::{Failure, Operation};
 use crate::shard::Engine;
-use crate::units::{Nanos, VolumeId};
+use crate::units::VolumeId;
 use crate::volumes::job::JobRunner;
 use alloc::sync::Arc;
 
@@ -65,8 +65,7 @@ impl Engine {
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
             if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
-                volume.idle_reported = false;
-                volume.last_write = self.desk.now();
+                volume.writes.allow(self.desk.now());
             }
             volume.set_view(view.volumes[at].clone());
             volume.refresh(self.members.failed(), self.members.durable_failed());
@@ -108,10 +107,10 @@ impl Engine {
 
     /// Answers requests that waited for writes to be allowed: they never will be.
     fn refuse_blocked(&mut self, at: usize, why: Failure) {
-        for position in 0..self.volumes[at].blocked.len() {
-            self.refuse(self.volumes[at].blocked[position], why);
+        for position in 0..self.volumes[at].writes.blocked().len() {
+            self.refuse(self.volumes[at].writes.blocked()[position], why);
         }
-        self.volumes[at].blocked.clear();
+        self.volumes[at].writes.clear_blocked();
     }
 
     /// Answers a request that has not begun and never will.
@@ -159,7 +158,7 @@ impl Engine {
                     + self.admission.slots_used()
                     + self.flight.singles.used()
                     == 0;
-            let fenced = volume.view.writes_allowed || volume.writes_running == 0;
+            let fenced = volume.view.writes_allowed || volume.writes.running() == 0;
             stopped && fenced && !self.writes_unlocked(at)
         });
         if drained {
@@ -174,31 +173,19 @@ impl Engine {
     /// Tells the controller of volumes that have not been written to for a while.
     pub(crate) fn report_idle(&mut self) {
         for at in 0..self.volumes.len() {
-            let volume = &mut self.volumes[at];
-            let quiet: Nanos = self.desk.now().since(volume.last_write);
-            if volume.idle_reported
-                || volume.writes_running > 0
-                || quiet < self.desk.options().clean_after
-            {
-                continue;
+            let (now, after) = (self.desk.now(), self.desk.options().clean_after);
+            if self.volumes[at].writes.report_idle(now, after) {
+                self.tell_idle(at, true);
             }
-            volume.idle_reported = true;
-            let message = Message::Idle {
-                shard: self.desk.id(),
-                volume: VolumeId(at as u8),
-                idle: true,
-            };
-            self.desk.tell_controller(message);
         }
     }
 
-    /// The first write after a pause.
-    pub(crate) fn report_busy(&mut self, at: usize) {
-        self.volumes[at].idle_reported = false;
+    /// Tells the controller whether a volume has not been written to for a while.
+    pub(crate) fn tell_idle(&mut self, at: usize, idle: bool) {
         let message = Message::Idle {
             shard: self.desk.id(),
             volume: VolumeId(at as u8),
-            idle: false,
+            idle,
         };
         self.desk.tell_controller(message);
     }

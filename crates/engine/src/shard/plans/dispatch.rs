@@ -213,7 +213,7 @@ impl Engine {
         };
         let index = self.flight.take_plan(work, key.volume, lock);
         if let Work::Write { .. } = work {
-            self.volumes[key.volume as usize].plans_writing += 1;
+            self.volumes[key.volume as usize].writes.plan_begins();
         }
         let planned = match part.kind {
             PartKind::Write { .. } => self.plan_write(index, key, chosen.first, None),

@@ -248,8 +248,7 @@ impl Engine {
         );
         if let Work::Write { .. } = running.work {
             let volume = &mut self.volumes[running.volume as usize];
-            volume.plans_writing -= 1;
-            volume.plans_ended = volume.plans_ended.wrapping_add(1);
+            volume.writes.plan_ends();
         }
         self.flight.return_scratch(index);
         let lock = core::mem::replace(&mut self.flight.running[index].lock, NONE);

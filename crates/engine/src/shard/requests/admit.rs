@@ -139,11 +139,8 @@ impl Engine {
     /// Counts a request that modifies a volume, while it runs.
     #[inline]
     pub(crate) fn note_writing(&mut self, at: usize) {
-        let volume = &mut self.volumes[at];
-        volume.writes_running += 1;
-        volume.last_write = self.desk.now();
-        if volume.idle_reported {
-            self.report_busy(at);
+        if self.volumes[at].writes.begin(self.desk.now()) {
+            self.tell_idle(at, false);
         }
     }
 
@@ -227,7 +224,7 @@ impl Engine {
         }
         // The write is counted as begun already if it was only its plan that there was no room for.
         if self.admission[index].counts_as_write() && !planted(Bug::WaitingWriteCountedTwice) {
-            self.volumes[volume].writes_running -= 1;
+            self.volumes[volume].writes.end();
         }
         self.admission[index].count_as_write(false);
         self.admission.give(index, false);
@@ -236,12 +233,12 @@ impl Engine {
 
     /// Wakes what waited for writes to be allowed.
     pub(crate) fn unblock(&mut self, volume: usize) {
-        self.volumes[volume].intent_sent = false;
-        for at in 0..self.volumes[volume].blocked.len() {
-            let index = self.volumes[volume].blocked[at];
+        let writes = &mut self.volumes[volume].writes;
+        writes.forget_intent();
+        for &index in writes.blocked() {
             self.admission.stall(index);
         }
-        self.volumes[volume].blocked.clear();
+        writes.clear_blocked();
     }
 
     /// A plan, part or forward of a request has ended.
@@ -258,7 +255,7 @@ impl Engine {
         let (request, origin, failure) = (state.request(), *state.origin(), state.failure());
         let tag = request.tag;
         if state.counts_as_write() {
-            self.volumes[request.volume.0 as usize].writes_running -= 1;
+            self.volumes[request.volume.0 as usize].writes.end();
         }
         self.admission.give(index, origin.is_some());
         if failure.is_some() {

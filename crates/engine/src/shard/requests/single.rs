@@ -310,7 +310,7 @@ impl Engine {
         let (request, from) = (single.request(), single.from());
         let tag = request.tag;
         if request.operation == Operation::Write {
-            self.volumes[request.volume.0 as usize].writes_running -= 1;
+            self.volumes[request.volume.0 as usize].writes.end();
         }
         self.flight.singles.give(index);
         self.desk.ask(if let Some(shard) = from {

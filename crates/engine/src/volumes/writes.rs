@@ -1,0 +1,133 @@
+//! The writes of a volume: those under way, and those that wait until the volume may be written to.
+
+use crate::units::Nanos;
+use alloc::vec::Vec;
+
+/// See the module's prose.
+#[derive(Debug)]
+pub(crate) struct Writes {
+    /// Requests that modify the volume, under way on this shard.
+    running: u32,
+    /// When one of them began last.
+    last: Nanos,
+    /// The controller knows that none has begun for a while.
+    idle_reported: bool,
+    /// Write plans under way.
+    plans: u32,
+    /// Write plans that have ended, wrapping.
+    plans_ended: u32,
+    /// Requests that wait until they may write.
+    blocked: Vec<u32>,
+    /// The controller has been told that some wait.
+    intent_sent: bool,
+}
+
+impl Writes {
+    /// None; as many as `requests_max` may wait.
+    pub fn new(requests_max: usize) -> Writes {
+        Writes {
+            running: 0,
+            last: Nanos(0),
+            idle_reported: true,
+            plans: 0,
+            plans_ended: 0,
+            blocked: Vec::with_capacity(requests_max),
+            intent_sent: false,
+        }
+    }
+
+    /// A request begins to write. Returns whether it is the first after a pause that the controller knows of: it is to be
+    /// told.
+    #[inline]
+    pub fn begin(&mut self, now: Nanos) -> bool {
+        self.running += 1;
+        self.last = now;
+        core::mem::replace(&mut self.idle_reported, false)
+    }
+
+    /// It has ended.
+    #[inline]
+    pub fn end(&mut self) {
+        self.running -= 1;
+    }
+
+    /// How many requests are under way.
+    #[inline]
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// Writes are allowed from now on. Until there has been none for a while, that counts as one.
+    pub fn allow(&mut self, now: Nanos) {
+        self.idle_reported = false;
+        self.last = now;
+    }
+
+    /// Whether the controller knows that nothing is written.
+    #[inline]
+    pub fn is_idle_reported(&self) -> bool {
+        self.idle_reported
+    }
+
+    /// Whether the controller is to be told now that none has begun for so long.
+    pub fn report_idle(&mut self, now: Nanos, after: Nanos) -> bool {
+        let is_idle = self.running == 0 && now.since(self.last) >= after;
+        is_idle && !core::mem::replace(&mut self.idle_reported, true)
+    }
+
+    /// A plan that writes begins.
+    #[inline]
+    pub fn plan_begins(&mut self) {
+        self.plans += 1;
+    }
+
+    /// It has ended.
+    #[inline]
+    pub fn plan_ends(&mut self) {
+        self.plans -= 1;
+        self.plans_ended = self.plans_ended.wrapping_add(1);
+    }
+
+    /// Plans that write, under way.
+    #[inline]
+    pub fn plans(&self) -> u32 {
+        self.plans
+    }
+
+    /// The count of ended plans when so many more have ended.
+    pub fn count_after(&self, plans: u32) -> u32 {
+        self.plans_ended.wrapping_add(plans)
+    }
+
+    /// Whether the count of ended plans has come to that.
+    pub fn has_come_to(&self, count: u32) -> bool {
+        self.plans_ended.wrapping_sub(count) as i32 >= 0
+    }
+
+    /// A request waits until it may write. If the controller has to allow that (`is_asked`), returns whether it has not
+    /// been told that some wait: it is to be told now.
+    pub fn block(&mut self, request: u32, is_asked: bool) -> bool {
+        self.blocked.push(request);
+        is_asked && !core::mem::replace(&mut self.intent_sent, true)
+    }
+
+    /// The requests that wait, in order.
+    pub fn blocked(&self) -> &[u32] {
+        &self.blocked
+    }
+
+    /// None of them waits any more.
+    pub fn clear_blocked(&mut self) {
+        self.blocked.clear();
+    }
+
+    /// The controller has answered: it is told again when more wait.
+    pub fn forget_intent(&mut self) {
+        self.intent_sent = false;
+    }
+
+    /// How many may wait without more memory.
+    pub fn room(&self) -> usize {
+        self.blocked.capacity()
+    }
+}
