@@ -3,10 +3,10 @@
 use crate::flight::leftovers::Room;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::scratch::ScratchBlock;
-use crate::flight::states::StepStates;
+use crate::flight::states::{Progress, StepState, StepStates};
 use crate::order::ranges::NONE;
-use crate::plan::Plan;
-use crate::units::{MemberSet, Nanos};
+use crate::plan::{Plan, Step, StepKind};
+use crate::units::{MemberId, MemberSet, Nanos};
 
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,12 +48,12 @@ pub(crate) struct Running {
     pub states: StepStates,
     /// Part of the commands' names; see [`crate::token`].
     pub generation: u16,
-    pub outstanding: u16,
+    outstanding: u16,
     /// First step of the next stage.
-    pub next: u16,
+    next: u16,
     /// A write step has gone out.
-    pub wrote: bool,
-    pub read_failed: bool,
+    wrote: bool,
+    read_failed: bool,
     pub work: Work,
     pub scratch: Option<ScratchBlock>,
     /// The lock held, or [`NONE`].
@@ -63,26 +63,26 @@ pub(crate) struct Running {
     /// The single request that it was, while commands bear that one's name, or [`NONE`].
     pub single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
-    pub left: u16,
+    left: u16,
     pub volume: u8,
     /// Members that missed a write of this plan.
-    pub missed: MemberSet,
+    missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
     pub piecewise: Option<Piecewise>,
     pub started: Nanos,
     /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
-    pub differing_steps: u64,
+    differing_steps: u64,
     pub plan: Plan,
     /// For direct reads: the failed step being handed on, and how far.
-    pub recover: (u16, u64),
+    recover: (u16, u64),
     /// Who has the commands that are not waited for.
-    pub left_with: MemberSet,
+    left_with: MemberSet,
     /// Some of them use memory of clients.
-    pub payload_left: bool,
+    payload_left: bool,
     /// For background work: some of the band could not be done.
-    pub band_failed: bool,
+    band_failed: bool,
     /// Room for them when the plan goes.
-    pub promised: Room,
+    promised: Room,
 }
 
 const _: () = assert!(core::mem::offset_of!(Running, work) == 64);
@@ -90,6 +90,7 @@ const _: () = assert!(core::mem::offset_of!(Running, work) == 64);
 const _: () = assert!(core::mem::offset_of!(Running, plan) == 192);
 
 impl Running {
+    /// An unused one, with room for so many steps.
     pub fn new(plan: Plan, steps: usize) -> Running {
         Running {
             states: StepStates::with_capacity(steps),
@@ -146,7 +147,21 @@ impl Running {
     }
 }
 
+/// Steps, from the time at which they go out.
 impl Running {
+    /// The first step that has not gone out, if there is one.
+    #[inline]
+    pub fn next_step(&self) -> Option<usize> {
+        let next = usize::from(self.next);
+        (next != self.plan.steps().len()).then_some(next)
+    }
+
+    /// All steps before this one have gone out.
+    #[inline]
+    pub fn stage_is_out(&mut self, next: usize) {
+        self.next = next as u16;
+    }
+
     /// No further stage goes out.
     pub fn write_nothing_more(&mut self) {
         self.next = self.plan.steps().len() as u16;
@@ -158,5 +173,190 @@ impl Running {
         self.outstanding = outstanding;
         self.started = started;
         self.wrote = wrote;
+    }
+
+    /// A step goes out.
+    #[inline]
+    pub fn step_goes_out(&mut self, at: usize) {
+        self.states[at].progress = Progress::Outstanding;
+        self.outstanding += 1;
+    }
+
+    /// Adds a step that has gone out already.
+    pub fn add_under_way(&mut self, step: Step, state: StepState) {
+        self.plan.push(step);
+        self.states.push(state);
+        self.outstanding += 1;
+    }
+
+    /// A step has come back, or is not waited for any more. Returns whether it was the last of its stage.
+    #[inline]
+    pub fn step_is_back(&mut self) -> bool {
+        self.outstanding -= 1;
+        self.outstanding == 0
+    }
+
+    /// Steps that have not come back and are waited for.
+    #[inline]
+    pub fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+
+    /// A write step goes out: from now on the plan only finishes from memory.
+    #[inline]
+    pub fn write_goes_out(&mut self) {
+        self.wrote = true;
+    }
+
+    /// Whether one has.
+    #[inline]
+    pub fn has_written(&self) -> bool {
+        self.wrote
+    }
+
+    /// A read has brought nothing, by the medium's fault or another one.
+    pub fn fail_read(&mut self, at: usize, media: bool) {
+        self.states[at].progress = Progress::Failed { media };
+        self.read_failed = true;
+    }
+
+    /// Whether one has.
+    #[inline]
+    pub fn has_failed_reads(&self) -> bool {
+        self.read_failed
+    }
+
+    /// A step was not carried out: what was to be read was not, or its member misses a write.
+    pub fn lose_step(&mut self, at: usize, media: bool) {
+        if self.plan.steps()[at].kind == StepKind::Read {
+            self.fail_read(at, media);
+        } else {
+            self.states[at].progress = Progress::Missed;
+            self.miss(MemberId(self.states[at].member));
+        }
+    }
+
+    /// A member misses a write of this plan.
+    pub fn miss(&mut self, member: MemberId) {
+        self.missed.insert(member);
+    }
+
+    /// So do all of these.
+    #[inline]
+    pub fn miss_all(&mut self, members: MemberSet) {
+        self.missed.0 |= members.0;
+    }
+
+    /// The members that miss a write of it.
+    #[inline]
+    pub fn missed(&self) -> MemberSet {
+        self.missed
+    }
+
+    /// The comparison in a step found a difference.
+    pub fn note_difference(&mut self, at: usize) {
+        self.differing_steps |= 1 << at.min(63);
+    }
+
+    /// Whether that of a step did; all steps from the 64th on count as one.
+    pub fn differs(&self, at: usize) -> bool {
+        self.differing_steps >> at.min(63) & 1 == 1
+    }
+
+    /// Whether any did.
+    pub fn has_differences(&self) -> bool {
+        self.differing_steps != 0
+    }
+
+    /// They are being corrected.
+    pub fn forget_differences(&mut self) {
+        self.differing_steps = 0;
+    }
+
+    /// Some of a job's band could not be done. Returns whether that was known.
+    pub fn fail_band(&mut self) -> bool {
+        core::mem::replace(&mut self.band_failed, true)
+    }
+
+    /// Whether that is so.
+    pub fn has_failed_band(&self) -> bool {
+        self.band_failed
+    }
+
+    /// For direct reads: the failed step that is being handed on, and how many bytes of it have been.
+    pub fn recovering(&self) -> (usize, u64) {
+        (usize::from(self.recover.0), self.recover.1)
+    }
+
+    /// Goes on to the next step.
+    pub fn recover_next(&mut self) {
+        self.recover = (self.recover.0 + 1, 0);
+    }
+
+    /// So many more bytes of the step have been handed on.
+    pub fn recovered(&mut self, bytes: u32) {
+        self.recover.1 += u64::from(bytes);
+    }
+}
+
+/// Commands that are not waited for any more and have not come back.
+impl Running {
+    /// How many there are.
+    #[inline]
+    pub fn left(&self) -> u16 {
+        self.left
+    }
+
+    /// Who has them.
+    pub fn left_with(&self) -> MemberSet {
+        self.left_with
+    }
+
+    /// Whether some of them use memory of clients.
+    pub fn is_payload_left(&self) -> bool {
+        self.payload_left
+    }
+
+    /// Room has been promised for what the plan leaves behind.
+    pub fn promise(&mut self, room: Room) {
+        self.promised = room;
+    }
+
+    /// That room.
+    pub fn promised(&self) -> Room {
+        self.promised
+    }
+
+    /// A command that has gone out is not waited for any more; it may use memory of clients.
+    pub fn leave(&mut self, member: MemberId, uses_payload: bool) {
+        self.left += 1;
+        self.left_with.insert(member);
+        self.payload_left |= uses_payload;
+        self.outstanding -= 1;
+    }
+
+    /// One of these has come back. Returns whether it was the last.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn one_came_back(&mut self) -> bool {
+        assert!(
+            self.left > 0,
+            "a step was answered twice, for {:?}",
+            self.work
+        );
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        self.forget_left();
+        true
+    }
+
+    /// Others keep them from now on.
+    pub fn forget_left(&mut self) {
+        self.left = 0;
+        self.left_with = MemberSet::default();
+        self.payload_left = false;
     }
 }

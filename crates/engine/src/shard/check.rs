@@ -90,16 +90,17 @@ impl Engine {
                 }
             }
             assert_eq!(
-                running.outstanding, waits,
+                running.outstanding(),
+                waits,
                 "steps that plan {index} waits for, as counted and as there are: {:?}",
                 running.work
             );
             assert_eq!(
-                running.left > 0,
-                !running.left_with.is_empty(),
+                running.left() > 0,
+                !running.left_with().is_empty(),
                 "plan {index} has left {} commands with {:?}",
-                running.left,
-                running.left_with
+                running.left(),
+                running.left_with()
             );
         }
         let single = singles
@@ -214,7 +215,7 @@ impl Engine {
         }
         for &index in plans {
             let here = waits.take(index);
-            let expected = u32::from(self.flight.running[index].outstanding == 0);
+            let expected = u32::from(self.flight.running[index].outstanding() == 0);
             assert_eq!(
                 here, expected,
                 "lists in which plan {index} waits, for {:?}",

@@ -11,8 +11,8 @@ impl Engine {
     /// Something does not hold that must; the message says what.
     pub(crate) fn check_leftovers(&self, plans: &[u32], singles: &[u32]) {
         let promised = plans.iter().map(|&index| &self.flight.running[index]);
-        let promised = promised.filter(|running| running.left > 0);
-        let promised = promised.fold(Room::default(), |sum, running| sum.and(running.promised));
+        let promised = promised.filter(|running| running.left() > 0);
+        let promised = promised.fold(Room::default(), |sum, running| sum.and(running.promised()));
         self.flight.leftovers.check(promised);
         let plans = plans
             .iter()

@@ -135,7 +135,7 @@ impl Engine {
         let planned = |index: &u32| {
             let running = &self.flight.running[*index];
             match running.work {
-                Work::Direct { request } if running.outstanding > 0 => {
+                Work::Direct { request } if running.outstanding() > 0 => {
                     let asked = self.admission[request].request();
                     asked.volume == volume && asked.operation == Operation::Write
                 }

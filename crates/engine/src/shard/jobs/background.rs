@@ -171,10 +171,10 @@ impl Engine {
         if is_inspection(&self.order.ranges[part]) {
             return self.hold_still(index);
         }
-        if running.differing_steps != 0 && !repair && self.band_differs(index, band) {
+        if running.has_differences() && !repair && self.band_differs(index, band) {
             return;
         }
-        let missed = !self.flight.running[index].missed.is_empty();
+        let missed = !self.flight.running[index].missed().is_empty();
         if missed
             && let Some(job) = self.job_of_mut(index)
             && job.fills()
@@ -182,7 +182,7 @@ impl Engine {
             // The new drive has failed; the controller decides what becomes of the job.
             job.give_up();
             job.count_failure();
-            self.flight.running[index].band_failed = true;
+            self.flight.running[index].fail_band();
         }
         self.end_band(index);
     }
@@ -223,8 +223,10 @@ impl Engine {
             });
             holders.next().map(|step| step.slot)
         };
-        let differs = |at: usize| running.differing_steps >> at.min(63) & 1 == 1;
-        let compared = steps.iter().enumerate().filter(|(at, _)| differs(*at));
+        let compared = steps
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| running.differs(*at));
         let slots = compared
             .flat_map(|(_, step)| running.plan.segments_of(step))
             .filter_map(|segment| read(segment.buffer))
@@ -245,7 +247,7 @@ impl Engine {
         };
         self.renew(index);
         let running = &mut self.flight.running[index];
-        running.differing_steps = 0;
+        running.forget_differences();
         running.work = Work::Background {
             part,
             band,
@@ -260,7 +262,7 @@ impl Engine {
 
     /// Too few members are left for a band; it is the same with all others.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        self.flight.running[index].band_failed = true;
+        self.flight.running[index].fail_band();
         if let Some(job) = self.job_of_mut(index) {
             job.give_up();
             job.count_failure();
@@ -285,7 +287,7 @@ impl Engine {
         let can_be_read = volume
             .shape
             .survives(SlotSet(view.readable.0 & !piece.avoid().0));
-        let counted = core::mem::replace(&mut self.flight.running[index].band_failed, true);
+        let counted = self.flight.running[index].fail_band();
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
@@ -315,7 +317,7 @@ impl Engine {
         let Work::Background { part, band, .. } = self.flight.running[index].work else {
             unreachable!("{:?} is no job's", self.flight.running[index].work);
         };
-        let failed = self.flight.running[index].band_failed;
+        let failed = self.flight.running[index].has_failed_band();
         if let Some(job) = self.job_of_mut(index) {
             job.end(band, failed);
         }

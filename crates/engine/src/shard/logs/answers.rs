@@ -98,9 +98,9 @@ impl Engine {
             let running = &mut self.flight.running[plan];
             running.answer_log_steps(progress);
             if let Some(member) = member.filter(|_| missed) {
-                running.missed.insert(member);
+                running.miss(member);
             }
-            if running.outstanding == 0 {
+            if running.outstanding() == 0 {
                 self.advance(plan);
             }
         }
@@ -112,12 +112,16 @@ impl Running {
     /// Answers the log steps that wait.
     #[inline]
     pub(crate) fn answer_log_steps(&mut self, progress: Progress) {
+        let mut answered = 0;
         for (step, state) in self.plan.steps().iter().zip(self.states.iter_mut()) {
             let is_log = matches!(step.kind, StepKind::Log { .. });
             if is_log && state.progress == Progress::Outstanding {
-                self.outstanding -= 1;
                 state.progress = progress;
+                answered += 1;
             }
+        }
+        for _ in 0..answered {
+            self.step_is_back();
         }
     }
 }

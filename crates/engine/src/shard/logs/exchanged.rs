@@ -54,7 +54,7 @@ impl Engine {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
         running.log = NONE;
-        if running.outstanding == 0 {
+        if running.outstanding() == 0 {
             self.advance(plan);
         }
     }

@@ -47,9 +47,7 @@ impl Engine {
             // Its drive failed after the plan was made: no parity that could be wrong is left, unless that was
             // one too many. Then the drive may come back with the parity as it is now.
             running.states[at].progress = Progress::Missed;
-            member
-                .into_iter()
-                .for_each(|member| running.missed.insert(member));
+            member.into_iter().for_each(|member| running.miss(member));
             return !volume.is_lost();
         }
         let is_watched = member.is_some_and(|member| self.members.watched().has(member));
@@ -59,8 +57,7 @@ impl Engine {
         }
         let volume = &self.volumes[self.flight.running[index].volume as usize];
         let running = &mut self.flight.running[index];
-        running.states[at].progress = Progress::Outstanding;
-        running.outstanding += 1;
+        running.step_goes_out(at);
         if running.log == NONE {
             running.log = volume.logs[slot.0 as usize];
             self.hole_logs.wait(running.log, index);
@@ -149,10 +146,10 @@ impl Engine {
         let slot = self.hole_logs[running.log as usize].slot();
         let volume = &self.volumes[running.volume as usize];
         if let Some(member) = volume.member(slot, false) {
-            running.missed.insert(member);
+            running.miss(member);
         }
         running.log = NONE;
-        let is_over = running.outstanding == 0;
+        let is_over = running.outstanding() == 0;
         self.give_up_writing(plan);
         if is_over {
             self.advance(plan);
@@ -175,7 +172,7 @@ impl Engine {
         if index == NONE {
             return;
         }
-        let missed = self.flight.running[plan].missed;
+        let missed = self.flight.running[plan].missed();
         if missed.is_empty() {
             self.left_log(index);
         } else {

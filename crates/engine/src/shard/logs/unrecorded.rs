@@ -16,7 +16,7 @@ impl Engine {
     pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         if planted(Bug::UnloggedBeforeRecord)
-            || running.wrote
+            || running.has_written()
             || !matches!(running.work, Work::Write { .. })
         {
             return false;
@@ -39,7 +39,7 @@ impl Engine {
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
-        running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
+        running.miss_all(self.volumes[running.volume as usize].unrecorded);
         running.write_nothing_more();
     }
 
@@ -57,7 +57,7 @@ impl Engine {
             let running = &mut self.flight.running[index];
             let volume = &self.volumes[running.volume as usize];
             // They miss this write, if it comes to that.
-            running.missed.0 |= volume.unrecorded.0;
+            running.miss_all(volume.unrecorded);
             if volume.records_nothing && !volume.unrecorded.is_empty() {
                 self.give_up_writing(index);
             }

@@ -35,8 +35,8 @@ impl Engine {
         let mut found = self.flight.leftovers.count();
         for index in 0..self.flight.running.capacity() as u32 {
             let running = &self.flight.running[index];
-            found.0 += usize::from(running.left);
-            found.1.0 |= running.left_with.0;
+            found.0 += usize::from(running.left());
+            found.1.0 |= running.left_with().0;
         }
         found
     }
@@ -56,7 +56,7 @@ impl Engine {
             return;
         }
         for index in 0..self.flight.running.capacity() as u32 {
-            if self.flight.running[index].outstanding > 0 {
+            if self.flight.running[index].outstanding() > 0 {
                 self.abandon_commands(index, members);
             }
         }
@@ -71,21 +71,18 @@ impl Engine {
             if !is_theirs {
                 continue;
             }
-            if running.left == 0 && !self.promise_room(index) {
+            if running.left() == 0 && !self.promise_room(index) {
                 // Too much is out already: this one is waited for.
                 return;
             }
             let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
             let running = &mut self.flight.running[index];
-            running.left += 1;
-            running.left_with.insert(MemberId(state.member));
-            running.payload_left |= touches;
-            running.outstanding -= 1;
+            running.leave(MemberId(state.member), touches);
             self.members.answered(MemberId(state.member));
             self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }
-        if self.flight.running[index].left > 0 && self.flight.running[index].outstanding == 0 {
+        if self.flight.running[index].left() > 0 && self.flight.running[index].outstanding() == 0 {
             self.advance(index);
         }
     }
@@ -97,7 +94,7 @@ impl Engine {
             .ranges
             .chain(self.flight.running[index].work.parts());
         let room = Room::of_plan(1 + parts.count());
-        self.flight.running[index].promised = room;
+        self.flight.running[index].promise(room);
         self.flight.leftovers.promise(room)
     }
 
@@ -120,16 +117,9 @@ impl Engine {
     /// A command that was given up has come back while its plan is still there.
     pub(crate) fn came_back_early(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
-        assert!(
-            running.left > 0,
-            "a step of plan {index} was answered twice"
-        );
-        running.left -= 1;
         self.desk.stats.returned += 1;
-        if running.left == 0 {
-            running.payload_left = false;
-            running.left_with = MemberSet::default();
-            self.flight.leftovers.take_back_promise(running.promised);
+        if running.one_came_back() {
+            self.flight.leftovers.take_back_promise(running.promised());
         }
     }
 
@@ -137,13 +127,13 @@ impl Engine {
     pub(crate) fn leave_behind(&mut self, index: u32) {
         self.flight
             .leftovers
-            .take_back_promise(self.flight.running[index].promised);
+            .take_back_promise(self.flight.running[index].promised());
         let scratch = self.flight.running[index].scratch.take();
         if let Some(block) = scratch {
             self.flight.scratch.pin(block);
         }
         let single = core::mem::replace(&mut self.flight.running[index].single, NONE);
-        let mut rest = self.flight.running[index].left;
+        let mut rest = self.flight.running[index].left();
         if single != NONE {
             let (commands, generation) = self.flight.singles[single].give_up();
             let name = |generation| Token::of_single(single, generation, 0);
@@ -160,16 +150,13 @@ impl Engine {
             self.flight.running[index].generation =
                 self.flight.leftovers.next_generation(generation, name);
         }
-        let running = &mut self.flight.running[index];
-        running.left = 0;
-        running.left_with = MemberSet::default();
-        running.payload_left = false;
+        self.flight.running[index].forget_left();
     }
 
     fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
         let running = &self.flight.running[index];
-        let members = running.left_with;
-        let pins = if running.payload_left {
+        let members = running.left_with();
+        let pins = if running.is_payload_left() {
             self.pin_payload(running.work)
         } else {
             Pins::NONE
@@ -238,7 +225,7 @@ impl Engine {
 
     /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
     pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
-        if !self.flight.running[index].payload_left {
+        if !self.flight.running[index].is_payload_left() {
             return false;
         }
         match self.flight.running[index].work {

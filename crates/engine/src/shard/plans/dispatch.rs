@@ -367,9 +367,9 @@ impl Engine {
         let write_back = repairs && !volume.view.read_only && !planted(Bug::RepairForgotten);
         match (readable, bad.filter(|_| write_back)) {
             (Some(slot), _) if must_equal => {
-                running.missed.0 |= volume.unrecorded_in(slots).0;
                 let source = (slot, part.data_index);
                 mirror::mirror_equal(plan, shape, source, range, &view, part.buffer);
+                running.miss_all(volume.unrecorded_in(slots));
                 Ok(())
             }
             (Some(slot), None) => {

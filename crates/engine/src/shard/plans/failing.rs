@@ -8,7 +8,6 @@ use crate::flight::states::Progress;
 use crate::limits::RETRIES_MAX;
 use crate::order::ranges::NONE;
 use crate::output::Output;
-use crate::plan::StepKind;
 use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::shard::Engine;
 use crate::token::Token;
@@ -65,15 +64,7 @@ impl Engine {
     }
 
     pub(crate) fn step_lost(&mut self, index: u32, at: usize, media: bool) {
-        let running = &mut self.flight.running[index];
-        let state = &mut running.states[at];
-        if running.plan.steps()[at].kind == StepKind::Read {
-            state.progress = Progress::Failed { media };
-            running.read_failed = true;
-        } else {
-            state.progress = Progress::Missed;
-            running.missed.insert(MemberId(state.member));
-        }
+        self.flight.running[index].lose_step(at, media);
     }
 
     /// Stops using a member at once and tells the controller.
@@ -148,7 +139,7 @@ impl Engine {
             let running = &self.flight.running[index];
             let is_late =
                 self.desk.now().since(running.started) >= self.desk.options().member_deadline;
-            if running.outstanding == 0 || (!is_late && self.members.failed().is_empty()) {
+            if running.outstanding() == 0 || (!is_late && self.members.failed().is_empty()) {
                 continue;
             }
             for at in 0..running.states.len() {

@@ -27,7 +27,7 @@ impl Engine {
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {
             // Planned around members whose failure is not on record: they miss this write.
-            running.missed.0 |= self.volumes[running.volume as usize].unrecorded.0;
+            running.miss_all(self.volumes[running.volume as usize].unrecorded);
         }
         if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
             return;
@@ -37,13 +37,13 @@ impl Engine {
 
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
-        if self.flight.running[index].left > 0 {
+        if self.flight.running[index].left() > 0 {
             self.leave_behind(index);
         }
         self.leave_log(index);
         let running = &mut self.flight.running[index];
         assert!(
-            running.outstanding == 0,
+            running.outstanding() == 0,
             "plan {index} is made anew while steps are out"
         );
         self.flight.return_scratch(index);
@@ -73,10 +73,10 @@ impl Engine {
     pub(crate) fn advance(&mut self, index: u32) {
         loop {
             let running = &mut self.flight.running[index];
-            if running.read_failed {
+            if running.has_failed_reads() {
                 return self.reads_failed(index);
             }
-            if running.next as usize == running.plan.steps().len() {
+            if running.next_step().is_none() {
                 return self.finished(index);
             }
             running.started = self.desk.now();
@@ -84,7 +84,7 @@ impl Engine {
                 return;
             }
             self.issue_stage(index);
-            if self.flight.running[index].outstanding > 0 {
+            if self.flight.running[index].outstanding() > 0 {
                 return;
             }
         }
@@ -92,7 +92,8 @@ impl Engine {
 
     #[inline]
     fn issue_stage(&mut self, index: u32) {
-        let first = self.flight.running[index].next as usize;
+        let first = self.flight.running[index].next_step();
+        let first = first.expect("a plan without steps to come is at its end");
         let stage = self.flight.running[index].plan.steps()[first].stage;
         let generation = self.flight.running[index].generation;
         let (mut at, mut may_write) = (first, true);
@@ -112,8 +113,7 @@ impl Engine {
                     self.desk.stats.xor_written_bytes += step.length_bytes;
                 }
                 let running = &mut self.flight.running[index];
-                running.states[at].progress = Progress::Outstanding;
-                running.outstanding += 1;
+                running.step_goes_out(at);
                 self.desk
                     .ask(Output::Compute(Token::new(index, generation, at)));
             } else if matches!(step.kind, StepKind::Log { .. }) {
@@ -123,7 +123,7 @@ impl Engine {
             }
             at += 1;
         }
-        self.flight.running[index].next = at as u16;
+        self.flight.running[index].stage_is_out(at);
         if !may_write {
             self.give_up_writing(index);
         }
@@ -147,11 +147,11 @@ impl Engine {
         };
         let running = &mut self.flight.running[index];
         let is_read = step.kind == StepKind::Read;
-        let state = &mut running.states[at];
-        state.member = member.0;
-        state.progress = Progress::Outstanding;
-        running.outstanding += 1;
-        running.wrote |= !is_read && step.kind != StepKind::Flush;
+        running.states[at].member = member.0;
+        running.step_goes_out(at);
+        if !is_read && step.kind != StepKind::Flush {
+            running.write_goes_out();
+        }
         let token = Token::new(index, running.generation, at);
         self.count_io(step.kind, step.length_bytes);
         self.members.sent(member);
@@ -190,7 +190,7 @@ impl Engine {
         );
         state.progress = Progress::Done;
         if differs {
-            running.differing_steps |= 1 << token.step().min(63);
+            running.note_difference(token.step());
         }
         self.answered(token.index());
     }
@@ -227,9 +227,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answered(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
-        running.outstanding -= 1;
-        if running.outstanding == 0 {
+        if self.flight.running[index].step_is_back() {
             self.advance(index);
         }
     }
@@ -237,13 +235,13 @@ impl Engine {
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
-        if self.flight.running[index].left > 0 {
+        if self.flight.running[index].left() > 0 {
             self.leave_behind(index);
         }
         self.leave_log(index);
         let running = &mut self.flight.running[index];
         assert!(
-            running.outstanding == 0,
+            running.outstanding() == 0,
             "plan {index} ends while steps are out"
         );
         if let Work::Write { .. } = running.work {

@@ -23,7 +23,7 @@ impl Engine {
             return;
         }
         let running = &self.flight.running[index];
-        let recorded = running.missed.within(self.members.durable_failed())
+        let recorded = running.missed().within(self.members.durable_failed())
             || planted(Bug::AcknowledgedBeforeRecord);
         if !recorded && self.is_to_be_held(index) {
             self.flight.hold(index);
@@ -39,7 +39,7 @@ impl Engine {
         let mut at = 0;
         while let Some(index) = self.flight.held_at(at) {
             if self.flight.running[index]
-                .missed
+                .missed()
                 .within(self.members.durable_failed())
                 || self.hopeless(index)
             {
@@ -60,7 +60,7 @@ impl Engine {
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return false;
         };
-        let mut missed = running.missed.iter();
+        let mut missed = running.missed().iter();
         let can_do_without =
             volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
         can_do_without && !volume.view.read_only && !self.hopeless(index)
@@ -78,7 +78,7 @@ impl Engine {
     #[inline]
     fn settle(&mut self, index: u32) {
         let running = &self.flight.running[index];
-        let lost = !running.missed.is_empty() && !self.still_protected(index);
+        let lost = !running.missed().is_empty() && !self.still_protected(index);
         let work = running.work;
         if lost {
             self.keep_log(index);
@@ -105,7 +105,7 @@ impl Engine {
             }
             Work::Background { .. } => self.background_done(index),
             Work::LogFlush { log } => {
-                let missed = self.flight.running[index].missed;
+                let missed = self.flight.running[index].missed();
                 self.release(index);
                 self.log_flushed(log, missed);
             }
@@ -114,7 +114,7 @@ impl Engine {
                 self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
-                let missed = self.flight.running[index].missed;
+                let missed = self.flight.running[index].missed();
                 self.release(index);
                 let outcome = if missed.is_empty() {
                     FlushOutcome::Complete
@@ -133,7 +133,7 @@ impl Engine {
         let Some(volume) = self.volumes.get(running.volume as usize) else {
             return true;
         };
-        let is_recorded = running.missed.within(self.members.durable_failed());
+        let is_recorded = running.missed().within(self.members.durable_failed());
         if volume.view.failed || (volume.records_nothing && !is_recorded) {
             return false;
         }
@@ -141,7 +141,7 @@ impl Engine {
             Level::Raid0 => {
                 // A drive that is only being copied to may miss anything: it is in no slot.
                 let mut members = volume.view.slots.iter().flatten();
-                return !members.any(|&member| running.missed.has(member));
+                return !members.any(|&member| running.missed().has(member));
             }
             Level::Raid5 => return true,
             Level::Raid1 | Level::Raid10 => {}

@@ -68,8 +68,7 @@ impl Engine {
             is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
         });
         if is_read && (live.is_none() || is_recorded) {
-            state.progress = Progress::Failed { media: is_recorded };
-            running.read_failed = true;
+            running.fail_read(at, is_recorded);
             return None;
         }
         if live.is_none() {
@@ -85,7 +84,7 @@ impl Engine {
                 step.slot.0
             );
             if let Some(member) = member.filter(|_| !is_exchanged) {
-                running.missed.insert(member);
+                running.miss(member);
             }
         }
         live
@@ -215,16 +214,15 @@ impl Engine {
         step.shadow = shadow;
         self.tell_lost(key, piece.avoid().with(slot), piece);
         let running = &mut self.flight.running[index];
-        running.plan.push(step);
-        running.states.push(StepState {
-            member: target.0,
-            ..StepState::IDLE
-        });
         assert!(
-            running.outstanding == 0,
+            running.outstanding() == 0,
             "the piece could not be planned, and is under way"
         );
-        running.outstanding = 1;
+        let state = StepState {
+            member: target.0,
+            ..StepState::IDLE
+        };
+        running.add_under_way(step, state);
         running.write_nothing_more();
         self.record_change(index, 0, BadBlockChange::Lost);
         true

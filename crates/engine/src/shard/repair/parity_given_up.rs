@@ -93,12 +93,11 @@ impl Engine {
             let running = &mut self.flight.running[index];
             let mut own = step;
             own.shadow = shadow;
-            running.plan.push(own);
-            running.states.push(StepState {
+            let state = StepState {
                 member: member.0,
                 ..StepState::IDLE
-            });
-            running.outstanding += 1;
+            };
+            running.add_under_way(own, state);
         }
         let steps = self.flight.running[index].states.len();
         if steps == 0 {

@@ -28,7 +28,7 @@ impl Engine {
         self.desk.stats.replans += 1;
         let running = &self.flight.running[index];
         assert!(
-            !running.wrote,
+            !running.has_written(),
             "a plan that has written only finishes from memory"
         );
         let mut unreadable = SlotSet(0);

@@ -88,21 +88,21 @@ impl Engine {
         let request = self.direct_request(plan_index);
         loop {
             let running = &self.flight.running[plan_index];
-            let (at, done) = running.recover;
-            let Some(step) = running.plan.steps().get(at as usize).copied() else {
+            let (at, done) = running.recovering();
+            let Some(step) = running.plan.steps().get(at).copied() else {
                 return true;
             };
-            let Progress::Failed { media } = running.states[at as usize].progress else {
-                self.flight.running[plan_index].recover = (at + 1, 0);
+            let Progress::Failed { media } = running.states[at].progress else {
+                self.flight.running[plan_index].recover_next();
                 continue;
             };
             if done == step.length_bytes {
-                self.flight.running[plan_index].recover = (at + 1, 0);
+                self.flight.running[plan_index].recover_next();
                 continue;
             }
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
             let volume = &self.volumes[running.volume as usize];
-            let tried = MemberId(running.states[at as usize].member);
+            let tried = MemberId(running.states[at].member);
             // Without redundancy nobody else has it, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
             let is_taken = in_slot.is_some_and(|member| member != tried);
@@ -119,7 +119,7 @@ impl Engine {
                     return false;
                 }
             }
-            self.flight.running[plan_index].recover.1 = done + u64::from(cut.length);
+            self.flight.running[plan_index].recovered(cut.length);
         }
     }
 

@@ -371,7 +371,7 @@ impl Engine {
         let plan_index = self.flight.take_plan(work, at, NONE);
         crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
         // A crash before their failure is on record would bring these members back, without what was flushed.
-        self.flight.running[plan_index].missed = unrecorded;
+        self.flight.running[plan_index].miss_all(unrecorded);
         self.admission[index].piece_begins();
         self.start(plan_index);
         true
