@@ -10,6 +10,7 @@ mod control;
 mod jobs;
 mod levels;
 mod logs;
+mod look;
 mod plans;
 mod repair;
 mod requests;
@@ -284,13 +285,6 @@ impl Engine {
     #[must_use]
     pub fn record(&self) -> Option<&Record> {
         self.controller.as_ref().map(Controller::persisting)
-    }
-
-    /// The controller, on the shard that has it: nobody sends others what is meant for it.
-    pub(crate) fn own_controller(&mut self) -> &mut Controller {
-        let id = self.desk.id();
-        let controller = self.controller.as_mut();
-        controller.unwrap_or_else(|| panic!("shard {} has no controller", id.0))
     }
 
     /// The controller, shard 0 only.

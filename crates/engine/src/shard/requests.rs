@@ -1,8 +1,12 @@
 //! From a request to work: it is let in, cut up, and becomes commands, parts under locks, or letters to other shards.
 
 pub(super) mod admit;
+mod answers;
 pub(super) mod cut;
 mod expect;
 mod issue;
+mod pieces;
 pub(super) mod single;
+mod slots;
 mod trouble;
+mod writing;

@@ -1,5 +1,6 @@
 //! A shard and the controller: adopting views, confirming epochs, reporting idleness.
 
+use crate::control::Controller;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobKind, JobView};
 use crate::flight::running::Work;
@@ -113,18 +114,6 @@ impl Engine {
         self.volumes[at].writes.clear_blocked();
     }
 
-    /// Answers a request that has not begun and never will.
-    pub(crate) fn refuse(&mut self, index: u32, why: Failure) {
-        let state = &self.admission[index];
-        assert!(
-            state.outstanding() == 0,
-            "request {index} is refused, and has begun"
-        );
-        let (tag, origin) = (state.request().tag, *state.origin());
-        self.admission.give(index, origin.is_some());
-        self.answer(tag, origin, Err(why));
-    }
-
     /// Whether writes are under way without a lock, from before there was a job.
     fn writes_unlocked(&self, at: usize) -> bool {
         let volume = VolumeId(at as u8);
@@ -180,13 +169,10 @@ impl Engine {
         }
     }
 
-    /// Tells the controller whether a volume has not been written to for a while.
-    pub(crate) fn tell_idle(&mut self, at: usize, idle: bool) {
-        let message = Message::Idle {
-            shard: self.desk.id(),
-            volume: VolumeId(at as u8),
-            idle,
-        };
-        self.desk.tell_controller(message);
+    /// The controller, on the shard that has it: nobody sends others what is meant for it.
+    pub(crate) fn own_controller(&mut self) -> &mut Controller {
+        let id = self.desk.id();
+        let controller = self.controller.as_mut();
+        controller.unwrap_or_else(|| panic!("shard {} has no controller", id.0))
     }
 }

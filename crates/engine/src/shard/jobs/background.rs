@@ -6,7 +6,7 @@
 //! shards, has new drives flushed, and persists the checkpoint.
 
 use crate::control::message::Message;
-use crate::control::record::{JobKind, JobView};
+use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::running::Work;
@@ -134,24 +134,6 @@ impl Engine {
                 None => maintain::check(plan, shape, range, &view),
             },
         }
-    }
-
-    /// The job that a band's plan belongs to, if it is still the volume's.
-    pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
-        let running = &self.flight.running[index];
-        let number = self.order.ranges[running.work.parts()].buffer.0;
-        let job = self.volumes[running.volume as usize].job.as_ref()?;
-        (u64::from(job.view().id) == number).then_some(*job.view())
-    }
-
-    /// Whether a plan reads and compares for a scrub.
-    pub(crate) fn scrubs(&self, index: u32) -> bool {
-        let checks = matches!(
-            self.flight.running[index].work,
-            Work::Background { repair: false, .. }
-        );
-        let is_check = |job: JobView| matches!(job.kind, JobKind::Check { .. });
-        checks && self.job_of(index).is_some_and(is_check)
     }
 
     /// As [`Engine::job_of`], to be changed.

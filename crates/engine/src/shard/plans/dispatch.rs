@@ -6,7 +6,7 @@ use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
 use crate::layout::Level;
 use crate::order::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
-use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, RowView, StepKind, mirror, parity};
+use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, StepKind, mirror, parity};
 use crate::request::Failure;
 use crate::shard::Engine;
 use crate::units::{Slot, SlotSet, VolumeId};
@@ -230,16 +230,6 @@ impl Engine {
                 self.parts_done(chosen.first, true);
             }
         }
-    }
-
-    #[inline]
-    pub(crate) fn view_of(&self, key: BandKey) -> RowView {
-        self.volumes[key.volume as usize].row_view(
-            key.band,
-            self.desk.id(),
-            self.desk.shards(),
-            self.members.failed(),
-        )
     }
 
     /// Plans a chain of writes, as much of it as lies in one piece.

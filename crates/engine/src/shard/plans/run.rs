@@ -14,7 +14,7 @@ use crate::plan::{Step, StepKind};
 use crate::policy::MemberError;
 use crate::shard::Engine;
 use crate::token::Token;
-use crate::units::{MemberId, MemberSet, Slot, VolumeId};
+use crate::units::{MemberId, MemberSet, Slot};
 use crate::world::Io;
 
 impl Engine {
@@ -271,10 +271,5 @@ impl Engine {
             self.flight.running[index].plan.push(step);
         }
         self.start(index);
-    }
-
-    /// The volume of a plan, as the outside names it.
-    pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
-        VolumeId(self.flight.running[index].volume)
     }
 }

@@ -5,12 +5,10 @@
 //! bring the stale member back as if it were current.
 
 use crate::control::message::{FlushOutcome, Message};
-use crate::event::Event;
 use crate::flight::running::Work;
 use crate::flight::states::Progress;
 use crate::layout::Level;
 use crate::plan::StepKind;
-use crate::request::Failure;
 use crate::shard::Engine;
 use crate::units::MemberId;
 use planted::{Bug, planted};
@@ -163,16 +161,5 @@ impl Engine {
                         == volume.shape.data_index(0, step.slot)
             })
         })
-    }
-
-    /// Tells that a request is answered by this error, and returns it.
-    pub(crate) fn loss(&mut self, request: u32) -> Failure {
-        let request = self.admission[request].request();
-        let (volume, offset_bytes) = (request.volume, request.offset_bytes);
-        self.desk.emit(Event::Unrecoverable {
-            volume,
-            offset_bytes,
-        });
-        Failure::Unrecoverable { offset_bytes }
     }
 }

@@ -5,12 +5,10 @@
 //! sent there. A request is cut up only as far as the pools allow; the rest follows when they refill.
 
 use crate::admission::{Origin, RequestState};
-use crate::control::message::{Forward, Message};
-use crate::output::Output;
-use crate::request::{Completion, Failure, Operation, Request};
+use crate::control::message::Forward;
+use crate::request::{Failure, Operation, Request};
 use crate::shard::Engine;
 use crate::shard::requests::issue::Issued;
-use crate::units::ShardId;
 use planted::{Bug, planted};
 
 impl Engine {
@@ -136,27 +134,6 @@ impl Engine {
         }
     }
 
-    /// Counts a request that modifies a volume, while it runs.
-    #[inline]
-    pub(crate) fn note_writing(&mut self, at: usize) {
-        if self.volumes[at].writes.begin(self.desk.now()) {
-            self.tell_idle(at, false);
-        }
-    }
-
-    /// A slot for a request that has run without one and has one command's worth of work under way.
-    pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
-        let index = self.admission.take_counted();
-        let origin = from.map(|shard| Origin {
-            shard,
-            ticket: request.tag as u32,
-            repairs: false,
-            tried: None,
-        });
-        self.admission[index] = RequestState::under_way(request, origin);
-        index
-    }
-
     /// Goes on with requests that had too many pieces with other shards.
     #[inline]
     pub(crate) fn resume_forwarding(&mut self) {
@@ -229,49 +206,6 @@ impl Engine {
         self.admission[index].count_as_write(false);
         self.admission.give(index, false);
         true
-    }
-
-    /// Wakes what waited for writes to be allowed.
-    pub(crate) fn unblock(&mut self, volume: usize) {
-        let writes = &mut self.volumes[volume].writes;
-        writes.forget_intent();
-        for &index in writes.blocked() {
-            self.admission.stall(index);
-        }
-        writes.clear_blocked();
-    }
-
-    /// A plan, part or forward of a request has ended.
-    #[inline]
-    pub(crate) fn piece_done(&mut self, index: u32, result: Result<(), Failure>) {
-        let state = &mut self.admission[index];
-        state.piece_ends();
-        if let Err(failure) = result {
-            state.fail(failure);
-        }
-        if !state.is_over() {
-            return;
-        }
-        let (request, origin, failure) = (state.request(), *state.origin(), state.failure());
-        let tag = request.tag;
-        if state.counts_as_write() {
-            self.volumes[request.volume.0 as usize].writes.end();
-        }
-        self.admission.give(index, origin.is_some());
-        if failure.is_some() {
-            self.desk.stats.request_errors += 1;
-        }
-        self.answer(tag, origin, failure.map_or(Ok(()), Err));
-    }
-
-    #[inline]
-    pub(crate) fn answer(&mut self, tag: u64, origin: Option<Origin>, result: Result<(), Failure>) {
-        self.desk.ask(match origin {
-            None => Output::Complete(Completion { tag, result }),
-            Some(Origin { shard, ticket, .. }) => {
-                Output::Send(shard, Message::ForwardDone { ticket, result })
-            }
-        });
     }
 
     /// A piece of another shard's request arrives.

@@ -1,20 +1,16 @@
 //! A request is cut at the borders of chunks and bands, and every piece becomes a step of a direct plan,
 //! a part under a lock, or a message to the shard that owns its row.
 
-use crate::control::message::{Forward, Message};
 use crate::flight::running::Work;
 use crate::layout::{Level, Location};
-use crate::limits::{
-    BAND_BYTES_MAX, PARTS_RESERVED, PLANS_RESERVED, READ_PLAN_BYTES_MAX, RECONSTRUCTIONS_LEAVE,
-};
-use crate::order::ranges::{BandKey, NONE, Part, PartKind};
+use crate::limits::{BAND_BYTES_MAX, PARTS_RESERVED, PLANS_RESERVED, READ_PLAN_BYTES_MAX};
+use crate::order::ranges::{NONE, PartKind};
 use crate::plan::{RowView, Step, StepKind};
 use crate::request::{Failure, Operation};
 use crate::shard::Engine;
 use crate::shard::requests::cut::Cut;
-use crate::units::{Buffer, MemberId, ShardId, Slot, SlotSet};
+use crate::units::{Buffer, Slot, SlotSet};
 use crate::volumes::volume::Volume;
-use planted::{Bug, planted};
 
 /// How far a request has been turned into work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -172,48 +168,6 @@ impl Engine {
         let slots = volume.shape.data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.readable.0 & !avoid.0);
         self.choose_slot(volume, view, slots, place)
-    }
-
-    /// One of the slots that hold a place and can be read.
-    #[inline]
-    pub(crate) fn choose_slot(
-        &self,
-        volume: &Volume,
-        view: &RowView,
-        slots: SlotSet,
-        place: Location,
-    ) -> Option<Slot> {
-        if slots.0 & slots.0.wrapping_sub(1) == 0 {
-            // One candidate or none.
-            return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
-        }
-        if !(view.in_sync || planted(Bug::MirrorReadsAnywhere)) {
-            // Mirrors that may differ and must not be made equal.
-            return view.source(slots);
-        }
-        Some(self.balance(volume, slots, place))
-    }
-
-    /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
-    /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
-    #[inline]
-    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
-        let count = slots.count();
-        let turn = place.row as u32 % count;
-        let (mut best, mut best_key) = (Slot(0), (u32::MAX, u32::MAX));
-        let (mut rest, mut order) = (slots.0, 0);
-        while rest != 0 {
-            let slot = Slot(rest.trailing_zeros() as u8);
-            rest &= rest - 1;
-            let load = volume.view.slots[slot.0 as usize]
-                .map_or(u32::MAX, |member| self.members.in_flight(member));
-            let wait = if order < turn { order + count } else { order } - turn;
-            if (load, wait) < best_key {
-                (best, best_key) = (slot, (load, wait));
-            }
-            order += 1;
-        }
-        best
     }
 
     /// Writes, trims and zeroes of levels with redundancy, and all trims and zeroes.
@@ -397,64 +351,5 @@ impl Engine {
             offset,
             buffer,
         })
-    }
-
-    /// Queues a part under its band; fails when too few parts are free for a whole chunk.
-    pub(crate) fn enqueue(
-        &mut self,
-        index: u32,
-        kind: PartKind,
-        cut: Cut,
-        tried: Option<MemberId>,
-    ) -> bool {
-        let reserve = if matches!(kind, PartKind::Reconstruct { .. }) {
-            RECONSTRUCTIONS_LEAVE
-        } else {
-            PARTS_RESERVED
-        };
-        if self.order.ranges.parts_available() <= reserve {
-            return false;
-        }
-        let volume = self.admission[index].request().volume.0;
-        let low = cut.place.in_chunk_bytes;
-        let band = self.volumes[volume as usize].band(cut.place.row, low);
-        let range = (low, cut.length);
-        let part = Part::of_request(
-            (kind, index),
-            cut.place.data_index,
-            range,
-            cut.buffer,
-            tried,
-        );
-        self.admission[index].piece_begins();
-        self.order.ranges.add(BandKey { volume, band }, part);
-        true
-    }
-
-    pub(crate) fn forward(
-        &mut self,
-        index: u32,
-        owner: ShardId,
-        operation: Operation,
-        cut: Cut,
-        (tried, repairs): (Option<MemberId>, bool),
-    ) {
-        let request = self.admission[index].request();
-        let forward = Forward {
-            from: self.desk.id(),
-            ticket: index,
-            operation,
-            fua: request.fua,
-            repairs,
-            tried,
-            volume: request.volume,
-            offset_bytes: cut.offset,
-            length_bytes: cut.length,
-            buffer: cut.buffer,
-        };
-        self.admission[index].piece_begins();
-        self.admission.piece_sent();
-        self.desk.stats.forwards += 1;
-        self.desk.send(owner, Message::Forward(forward));
     }
 }

@@ -1,13 +1,15 @@
 //! Single requests that something goes wrong with become plans: an error, a drive that failed or is overdue.
 
+use crate::admission::{Origin, RequestState};
 use crate::flight::running::Work;
 use crate::flight::states::{Progress, StepState};
 use crate::order::ranges::NONE;
 use crate::plan::{Step, StepKind};
 use crate::policy::MemberError;
-use crate::request::Operation;
+use crate::request::{Operation, Request};
 use crate::shard::Engine;
 use crate::token::Token;
+use crate::units::ShardId;
 
 impl Engine {
     /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
@@ -98,5 +100,18 @@ impl Engine {
                 self.plan_single(index);
             }
         }
+    }
+
+    /// A slot for a request that has run without one and has one command's worth of work under way.
+    pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
+        let index = self.admission.take_counted();
+        let origin = from.map(|shard| Origin {
+            shard,
+            ticket: request.tag as u32,
+            repairs: false,
+            tried: None,
+        });
+        self.admission[index] = RequestState::under_way(request, origin);
+        index
     }
 }
