@@ -1,6 +1,9 @@
 //! The loop of one core, the same in every world: what has happened goes into the engine, what it wants done
 //! goes out, once per turn.
 
+#[cfg(test)]
+mod tests;
+
 use crate::limits::{PLANS_MAX, REAP_MAX};
 use crate::output::Output;
 use crate::shard::Engine;
@@ -68,9 +71,10 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Turns until there is nothing to do, then waits for something.
-    pub fn turn_or_wait(&mut self) {
-        if !self.turn() {
+    /// One turn; if there was nothing to do, waits for something, unless the shard's time `is_over`. Whoever ends a shard
+    /// says so first and wakes it then. The turn may be what takes in that wake-up: another one would not come.
+    pub fn turn_or_wait(&mut self, is_over: impl FnOnce() -> bool) {
+        if !self.turn() && !is_over() {
             let until = self.engine.next_wake();
             self.world.wait(until);
         }

@@ -171,7 +171,7 @@ pub(super) struct ArrayShard {
 
 impl ArrayShard {
     pub(super) fn turn(&mut self) {
-        self.shard.turn_or_wait();
+        self.shard.turn_or_wait(|| false);
     }
 
     pub(super) fn load(&mut self) -> &mut Load {

@@ -303,7 +303,7 @@ impl Worker<'_> {
         let begin = Moment::now();
         let mut quarter = None;
         while !self.over.load(Ordering::SeqCst) {
-            shard.turn_or_wait();
+            shard.turn_or_wait(|| self.over.load(Ordering::SeqCst));
             if quarter.is_none() && self.steady.load(Ordering::SeqCst) {
                 quarter = Some((Moment::now(), Counters::of(shard.engine.stats())));
             }

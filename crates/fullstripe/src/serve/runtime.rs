@@ -478,7 +478,7 @@ fn run_shard<P: Port>(
     let _ = ready.send(shard.world.report());
     let mut published = Nanos(0);
     while !shared.quit.load(Ordering::Relaxed) {
-        shard.turn_or_wait();
+        shard.turn_or_wait(|| shared.quit.load(Ordering::Acquire));
         let now = shard.engine.now();
         if now.since(published) >= SNAPSHOT_EVERY && shared.publish(start.id, &shard.engine, now) {
             published = now;

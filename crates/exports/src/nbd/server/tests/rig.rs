@@ -249,7 +249,7 @@ impl Seat {
         let now = world.now();
         let mut shard = Shard::new(Engine::new(setup, now), world);
         while !self.quit.load(Ordering::Relaxed) {
-            shard.turn_or_wait();
+            shard.turn_or_wait(|| self.quit.load(Ordering::Acquire));
             let port = shard.world.world.port();
             let report = &mut self.reports.lock().unwrap()[self.shard];
             *report = Report {
