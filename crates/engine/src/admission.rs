@@ -62,7 +62,7 @@ impl RequestState {
         }
     }
 
-    /// One that has run without a slot, with one command's worth of work under way.
+    /// One that has run without a slot, and has been turned into one plan.
     pub fn under_way(request: Request, origin: Option<Origin>) -> RequestState {
         RequestState {
             cursor: u64::from(request.length_bytes),
@@ -202,7 +202,7 @@ pub(crate) struct Waiting {
     pub slots: usize,
     pub forwarded_slots: usize,
     /// For plans or pieces of work.
-    pub room: usize,
+    pub stalled: usize,
     /// For answers of other shards.
     pub forwards: usize,
 }
@@ -335,7 +335,7 @@ impl Admission {
         Waiting {
             slots: self.backlog.len(),
             forwarded_slots: self.forward_backlog.len(),
-            room: self.stalled.len(),
+            stalled: self.stalled.len(),
             forwards: self.waiting_forward.len(),
         }
     }

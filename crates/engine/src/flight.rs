@@ -125,7 +125,8 @@ impl Flight {
     }
 
     /// Lends the next plan its scratch memory that has waited for it and can have it. Plans get it in order; only where
-    /// what is lent may never come back, smaller ones pass one that does not fit any more: so many have been `passed`.
+    /// what is lent may never come back, smaller ones pass one that does not fit any more. `passed` counts those: nought
+    /// before the first call, and kept until there is no next plan.
     pub fn lend_next_scratch(&mut self, passed: &mut usize) -> Option<u32> {
         while *passed < self.waiting_scratch.len() {
             let index = *self.waiting_scratch.front()?;

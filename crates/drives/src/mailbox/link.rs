@@ -74,7 +74,7 @@ impl Link {
             return;
         }
         let places = self.ring.write_chunk_uninit(count);
-        let places = places.expect("only the reader changes what was free");
+        let places = places.expect("only this side uses places up");
         places.fill_from_iter(self.outbox.drain(..count));
         self.reader.wake_sleeper();
     }

@@ -1,10 +1,11 @@
 //! Letters to a shard, and a shard's letters to others.
 //!
-//! Nobody waits here: no shard holds a lock that another one wants or wants one that may be taken, and a
-//! thread that is off its processor delays its own letters only. Between each two shards there is a ring in each
+//! Nobody waits here: a shard never waits for a lock, and a thread that is off its processor delays its own letters
+//! only. Between each two shards there is a ring in each
 //! direction (`link`), threads that are no shards put letters into queues of which the shard tries the
-//! lock ([`MailSender`], `outside`), and what a shard writes to itself it just keeps. Nothing is ever
-//! lost, and memory is taken only by bursts that are longer than any before.
+//! lock ([`MailSender`], `outside`), and what a shard writes to itself it just keeps. Nothing is
+//! lost while shards run: one that ends drops what has not left it, so all of them end together. Memory is taken only by
+//! bursts that are longer than any before.
 //!
 //! # Order
 //!

@@ -228,7 +228,8 @@ impl Keeper {
         self.stage = Stage::Flushing;
     }
 
-    /// Clears what nobody has objected to; it is written next, with what is wanted. Returns the bits that go.
+    /// Clears what nobody has objected to. Returns the bits that go. [`Keeper::end_round`] tells whether they are to be written
+    /// at once, with what is wanted.
     pub fn clear(&mut self) -> Arc<[u64]> {
         for at in 0..self.clearing.len() {
             if self.clearing[at] != 0 {

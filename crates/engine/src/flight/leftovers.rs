@@ -39,13 +39,13 @@ impl Pins {
     pub const NONE: Pins = Pins(NONE);
 }
 
-/// What is left out when a command has come back.
+/// What is still out when a command has come back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StillOut {
     /// Others of the same name.
     Others,
-    /// None: this memory is free again.
-    None {
+    /// Nothing: this memory is free again.
+    Nothing {
         scratch: Option<ScratchBlock>,
         pins: Pins,
     },
@@ -207,7 +207,7 @@ impl Leftovers {
         let (scratch, pins) = (leftover.scratch.take(), leftover.pins);
         self.owners.swap_remove(position);
         self.list.give(at);
-        StillOut::None { scratch, pins }
+        StillOut::Nothing { scratch, pins }
     }
 
     /// The generation itself if no command still bears its `name`, else the next such one.

@@ -182,8 +182,8 @@ impl Running {
         self.outstanding += 1;
     }
 
-    /// Adds a step that has gone out already.
-    pub fn add_under_way(&mut self, step: Step, state: StepState) {
+    /// Adds a step that goes to no drive and is waited for.
+    pub fn add_awaited(&mut self, step: Step, state: StepState) {
         self.plan.push(step);
         self.states.push(state);
         self.outstanding += 1;
@@ -342,7 +342,7 @@ impl Running {
     pub fn one_came_back(&mut self) -> bool {
         assert!(
             self.left > 0,
-            "a step was answered twice, for {:?}",
+            "a step of {:?} was answered twice",
             self.work
         );
         self.left -= 1;

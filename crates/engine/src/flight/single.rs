@@ -65,23 +65,22 @@ impl Single {
         self.outstanding = 0;
     }
 
-    /// Its commands go out at `now`, under a lock or [`NONE`]: see [`Single::send`].
+    /// A command goes out to the drive of a slot: the first, the second and so on. Returns its name; the request has this
+    /// `index`.
     #[inline]
-    pub fn start(&mut self, now: Nanos, lock: u32) {
-        self.started = now;
-        self.lock = lock;
-        self.copies = 0;
-    }
-
-    /// A command goes out to the drive of a slot. Returns its name; the request has this `index`.
-    #[inline]
-    pub fn send(&mut self, index: u32, slot: Slot, member: MemberId) -> Token {
-        let copy = self.copies;
+    pub fn send(&mut self, index: u32, copy: u8, slot: Slot, member: MemberId) -> Token {
         self.members[usize::from(copy)] = member;
         self.slots[usize::from(copy)] = slot;
-        self.outstanding |= 1 << copy;
-        self.copies += 1;
         Token::of_single(index, self.generation, copy)
+    }
+
+    /// All its commands have gone out at `now`, so many `copies`, under a lock or [`NONE`].
+    #[inline]
+    pub fn start(&mut self, now: Nanos, lock: u32, copies: u8) {
+        self.started = now;
+        self.lock = lock;
+        self.copies = copies;
+        self.outstanding = (1 << copies) - 1;
     }
 
     /// What was asked for.
@@ -145,12 +144,12 @@ impl Single {
         self.outstanding >> copy & 1 == 1
     }
 
-    /// The drive that has a command which has not come back.
+    /// The drive that holds a command.
     ///
     /// # Panics
-    /// It has come back.
+    /// It has given it back.
     #[inline]
-    pub fn has_command(&self, copy: u8) -> MemberId {
+    pub fn holder_of(&self, copy: u8) -> MemberId {
         assert!(
             self.is_out(copy),
             "command {copy} of {:?} was answered twice",

@@ -198,9 +198,9 @@ impl SlotLog {
         true
     }
 
-    /// Writes the unit at `now` to these drives, the one in service first. Its commands bear a name with a generation that is
-    /// `free` from the present one on. Returns how many drives that are.
-    pub fn write(
+    /// The unit goes out at `now` to these drives, the one in service first; returns to how many. Its commands bear the first
+    /// generation, from the present one on, that is `free`.
+    pub fn goes_out(
         &mut self,
         now: Nanos,
         members: [Option<MemberId>; COPIES],
@@ -277,7 +277,11 @@ impl SlotLog {
         self.awaited &= !(1 << copy);
         self.missed |= lost && copy == 0;
         let Stage::Writing(left) = self.stage else {
-            unreachable!("a log is {:?}, and a unit of it is answered", self.stage);
+            let LogUnit { volume, slot, .. } = &self.unit;
+            unreachable!(
+                "the log of slot {} of volume {} is {:?}, and a unit of it is answered",
+                slot.0, volume.0, self.stage
+            );
         };
         self.stage = Stage::Writing(left - 1);
         left == 1
@@ -332,7 +336,11 @@ impl SlotLog {
             Stage::Open(_) => Ended::LastPlan,
             Stage::Kept => Ended::NothingToDo,
             Stage::Idle | Stage::Writing(_) | Stage::ToFlush => {
-                unreachable!("a plan leaves a log that is {:?}", self.stage)
+                let LogUnit { volume, slot, .. } = &self.unit;
+                unreachable!(
+                    "a plan leaves the log of slot {} of volume {}, which is {:?}",
+                    slot.0, volume.0, self.stage
+                )
             }
         }
     }

@@ -36,8 +36,8 @@ impl HeldBands {
         }
     }
 
-    /// Holds a band back. If it is held already, more of the row came, and there is more to wait for. A new one is not
-    /// held at its last moment, nor if there are too many; then this returns false.
+    /// Holds a band back. If it is held already, more of the row came, and there is more to wait for. One that is not held
+    /// yet is refused (false) at its last moment, or when there are too many.
     pub fn hold(&mut self, band: HeldBand) -> bool {
         if let Some(held) = self.bands.iter_mut().find(|held| held.key == band.key) {
             *held = band;

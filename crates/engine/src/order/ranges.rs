@@ -249,7 +249,7 @@ impl Ranges {
         self.entries[self.locks[lock].entry].key
     }
 
-    /// The first waiting part of a band; follow [`Part::next`].
+    /// The first waiting part of a band; follow [`Ranges::next_waiting`].
     #[inline]
     pub fn first_waiting(&self, entry: u32) -> u32 {
         self.entries[entry].first_waiting

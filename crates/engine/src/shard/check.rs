@@ -3,7 +3,7 @@
 //!
 //! Each rule counts one thing in two ways, by what admission has taken and by what is in use, so that what is
 //! forgotten, given back twice or waited for in vain is found where it begins. Rules about what a module keeps to itself
-//! lie beside it: `ranges/check.rs`, `leftover/check.rs`, `log/check.rs`, `background/check.rs`.
+//! lie beside it: `check` of `Ranges`, `HeldBands`, `Leftovers`, `SlotLog` and `JobRunner`.
 
 mod leftovers;
 #[cfg(test)]

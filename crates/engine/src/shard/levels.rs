@@ -18,7 +18,7 @@ impl Engine {
             plans: self.flight.running.used(),
             singles: self.flight.singles.used(),
             parts: self.order.ranges.parts_used(),
-            stalled: waiting.room,
+            stalled: waiting.stalled,
             blocked: self
                 .volumes
                 .iter()

@@ -99,7 +99,7 @@ impl Streams {
         *stream = Stream::at(end_bytes);
     }
 
-    /// Whether a stream that was waited for has gone on behind a row.
+    /// Whether the next write of a stream that was waited for is no longer in the middle of this row.
     pub fn has_come(&self, stream: usize, begin_bytes: u64, row_bytes: u64) -> bool {
         !self.streams[stream].is_in_row(begin_bytes, row_bytes)
     }

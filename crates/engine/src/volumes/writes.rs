@@ -57,7 +57,7 @@ impl Writes {
         self.running
     }
 
-    /// Writes are allowed from now on. Until there has been none for a while, that counts as one.
+    /// Writes are allowed from now on. For the pause after which the volume is idle, that counts as a write.
     pub fn allow(&mut self, now: Nanos) {
         self.idle_reported = false;
         self.last = now;
@@ -121,7 +121,7 @@ impl Writes {
         self.blocked.clear();
     }
 
-    /// The controller has answered: it is told again when more wait.
+    /// Those that wait are let go on: the controller is told again when more wait.
     pub fn forget_intent(&mut self) {
         self.intent_sent = false;
     }

@@ -129,6 +129,7 @@ noticed! {
     a_write_too_many_is_noticed, "requests that write to volume 0", |engine| {
         engine.volumes[0].writes.begin(Nanos(0));
     };
+    plans_that_wait_for_logs_are_counted, "plans that wait for logs", |engine| engine.hole_logs.miscount();
     a_plan_that_waits_for_a_log_too_many_is_noticed, "plan 0 waits for log 0", |engine| {
         let area = crate::control::record::LogArea { offset_bytes: 0, length_bytes: 1 << 20 };
         let log = crate::log::slot::SlotLog::new(VolumeId(0), crate::units::Slot(0), area, Buffer(0));

@@ -104,7 +104,7 @@ impl Engine {
         let leftovers = &self.flight.leftovers;
         let name = |generation| Token::of_log(index as u32, generation, 0);
         let free = |generation| leftovers.free_generation(generation, name);
-        let count = log.write(self.desk.now(), members, free);
+        let count = log.goes_out(self.desk.now(), members, free);
         self.desk.stats.log_units += u64::from(count);
         self.desk.stats.log_entries += log.unit().entries.len() as u64;
         self.desk.stats.log_bytes += u64::from(count) * u64::from(log.memory().length_bytes);

@@ -208,7 +208,7 @@ impl Engine {
     #[cold]
     pub(crate) fn came_back_late(&mut self, token: Token) {
         self.desk.stats.returned += 1;
-        let StillOut::None { scratch, mut pins } = self.flight.leftovers.came_back(token) else {
+        let StillOut::Nothing { scratch, mut pins } = self.flight.leftovers.came_back(token) else {
             return;
         };
         if let Some(block) = scratch {

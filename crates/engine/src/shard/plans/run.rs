@@ -1,5 +1,5 @@
-//! Running plans: steps go out stage by stage, their answers come back here, and what an error means
-//! is decided here by the table in [`crate::policy`].
+//! Running plans: steps go out stage by stage, and their answers come back here. What an error means is decided in
+//! [`crate::shard::plans::failing`].
 //!
 //! Until its first write step has gone out a plan may be given up and made again with what has been
 //! learned. After that it may only finish from memory: a member that misses a write is failed, the

@@ -222,7 +222,7 @@ impl Engine {
             member: target.0,
             ..StepState::IDLE
         };
-        running.add_under_way(step, state);
+        running.add_awaited(step, state);
         running.write_nothing_more();
         self.record_change(index, 0, BadBlockChange::Lost);
         true

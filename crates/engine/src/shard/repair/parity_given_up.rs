@@ -97,7 +97,7 @@ impl Engine {
                 member: member.0,
                 ..StepState::IDLE
             };
-            running.add_under_way(own, state);
+            running.add_awaited(own, state);
         }
         let steps = self.flight.running[index].states.len();
         if steps == 0 {

@@ -1,8 +1,6 @@
-//! From a request to work: admission, cutting up, and deciding who does what.
-//!
-//! Healthy reads and RAID 0 writes go straight to a plan on the shard where they arrive. Everything
-//! that needs a lock becomes parts on the shard that owns the row; pieces of other shards' rows are
-//! sent there. A request is cut up only as far as the pools allow; the rest follows when they refill.
+//! A request comes in: it is checked and gets a slot, or waits for one. Small ones run without a slot
+//! ([`crate::shard::requests::single`]), the others are cut up ([`crate::shard::requests::issue`]) as far as the pools allow;
+//! the rest follows when they refill.
 
 use crate::admission::{Origin, RequestState};
 use crate::control::message::Forward;

@@ -1,5 +1,8 @@
 //! A request is cut at the borders of chunks and bands, and every piece becomes a step of a direct plan,
 //! a part under a lock, or a message to the shard that owns its row.
+//!
+//! Healthy reads and RAID 0 writes go straight to a plan on the shard where they arrive. Everything that needs a lock
+//! becomes parts on the shard that owns the row; pieces of other shards' rows are sent there.
 
 use crate::flight::running::Work;
 use crate::layout::{Level, Location};

@@ -247,9 +247,7 @@ impl Engine {
         let single = &mut self.flight.singles[index];
         let volume = &self.volumes[single.request().volume.0 as usize];
         let length_bytes = u64::from(single.request().length_bytes);
-        single.start(self.desk.now(), target.lock);
-        let copies = target.slots.count();
-        let mut rest = target.slots.0;
+        let (mut copies, mut rest) = (0u8, target.slots.0);
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
@@ -257,13 +255,15 @@ impl Engine {
                 .expect("a slot that the row's state calls usable has a drive");
             self.members.sent(member);
             self.desk.ask(Output::Io(Io {
-                token: single.send(index, slot, member),
+                token: single.send(index, copies, slot, member),
                 member,
                 kind,
                 offset_bytes: target.offset_bytes,
                 length_bytes,
             }));
+            copies += 1;
         }
+        single.start(self.desk.now(), target.lock, copies);
         let bytes = u64::from(copies) * length_bytes;
         if kind == StepKind::Read {
             self.desk.stats.member_reads += u64::from(copies);
@@ -282,7 +282,7 @@ impl Engine {
         if single.generation() != token.generation() {
             return self.came_back_late(token);
         }
-        let member = single.has_command(copy);
+        let member = single.holder_of(copy);
         let trouble = result.is_err()
             || (!self.members.failed().is_empty() && self.members.failed().has(member));
         if trouble || single.plan() != NONE {
