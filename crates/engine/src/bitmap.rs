@@ -24,7 +24,7 @@ pub(crate) mod regions;
 
 use crate::bitmap::regions::{Regions, Words, has_all, regions, set, take_out};
 use crate::control::record::BitmapRecord;
-use crate::layout::{Geometry, Level};
+use crate::layout::Geometry;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -64,19 +64,7 @@ impl Bitmap {
 
     /// The regions of a range of the volume.
     pub fn regions_of(&self, shape: &Geometry, offset_bytes: u64, length_bytes: u32) -> Regions {
-        let last_byte = offset_bytes + u64::from(length_bytes.max(1)) - 1;
-        let (first, last) = if shape.level == Level::Raid5 {
-            // Parity is in the same rows.
-            let (from, to) = (
-                offset_bytes / shape.row_bytes(),
-                last_byte / shape.row_bytes(),
-            );
-            let chunk = u64::from(shape.chunk_bytes);
-            let end = ((to + 1) * chunk).min(shape.component_bytes);
-            (from * chunk, end - 1)
-        } else {
-            (offset_bytes, last_byte)
-        };
+        let (first, last) = shape.bitmap_range(offset_bytes, length_bytes);
         (self.region(first) as u32, self.region(last) as u32)
     }
 

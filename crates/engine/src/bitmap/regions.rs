@@ -1,7 +1,7 @@
 //! Sets of regions, and how a volume's regions are numbered: see [`crate::bitmap`].
 
 use crate::control::record::BitmapRecord;
-use crate::layout::{Geometry, Level};
+use crate::layout::Geometry;
 use alloc::vec::Vec;
 
 /// A set of regions.
@@ -34,17 +34,9 @@ pub(crate) fn is_empty(words: &[u64]) -> bool {
     words.iter().all(|&word| word == 0)
 }
 
-/// Bytes that a volume's regions are counted over.
-pub(crate) fn covered_bytes(shape: &Geometry) -> u64 {
-    match shape.level {
-        Level::Raid10 => shape.size_bytes,
-        Level::Raid0 | Level::Raid1 | Level::Raid5 => shape.component_bytes,
-    }
-}
-
 /// How many regions a volume has.
 pub(crate) fn regions(shape: &Geometry, region_bytes: u64) -> u32 {
-    covered_bytes(shape).div_ceil(region_bytes) as u32
+    shape.bitmap_bytes().div_ceil(region_bytes) as u32
 }
 
 /// Words of the sector that is written at once.

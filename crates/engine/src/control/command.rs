@@ -104,7 +104,7 @@ impl Controller {
             let unsynced = volume
                 .sync
                 .is_some_and(|sync| !matches!(sync.kind, super::record::SyncKind::Rebuild(_)));
-            let parity = volume.geometry.level == crate::layout::Level::Raid5;
+            let parity = volume.geometry.has_parity();
             let survives = volume.geometry.survives(left);
             // A volume that goes on would compute what is lost from parity that does not fit it.
             if (!survives && !volumes_may_fail) || (survives && unsynced && parity) {

@@ -5,7 +5,7 @@
 //! never promises more than the durable record can keep.
 
 use crate::control::bad_blocks::BadBlocks;
-use crate::layout::{Geometry, Level};
+use crate::layout::Geometry;
 use crate::plan::RowView;
 use crate::policy::MemberKind;
 use crate::units::{MemberId, MemberSet, Slot, SlotSet};
@@ -149,7 +149,7 @@ impl VolumeRecord {
     /// Whether its writes go through a write-hole log.
     #[must_use]
     pub fn is_logged(&self) -> bool {
-        self.log.is_some() && self.geometry.level == Level::Raid5 && !planted(Bug::LogSkipped)
+        self.log.is_some() && self.geometry.may_have_log() && !planted(Bug::LogSkipped)
     }
 
     /// Slots with a drive whose content is current.

@@ -6,8 +6,11 @@
 //! Placement follows the IMSM format: RAID 10 keeps each chunk on a pair of neighbouring slots,
 //! RAID 5 is left-asymmetric (parity moves down by one slot a row, data fills the others in order).
 
+mod redundancy;
 #[cfg(test)]
 mod tests;
+
+pub use redundancy::Redundancy;
 
 use crate::limits::{
     BAND_BYTES_MAX, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, MIRROR_ROW_BYTES, MIRROR_STEP_BYTES_MAX,
@@ -17,7 +20,6 @@ use crate::units::{ShardId, Slot, SlotSet};
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
-use planted::{Bug, planted};
 
 /// RAID level of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -276,24 +278,6 @@ impl Geometry {
         self.start_bytes + row * u64::from(self.chunk_bytes) + u64::from(in_chunk_bytes)
     }
 
-    /// The slot with the parity of `row`, RAID 5 only.
-    #[must_use]
-    #[inline]
-    pub fn parity_slot(&self, row: u64) -> Option<Slot> {
-        (self.level == Level::Raid5).then(|| {
-            let members = u64::from(self.members);
-            let turn = if row <= u64::from(u32::MAX) {
-                u64::from(row as u32 % members as u32)
-            } else {
-                row % members
-            };
-            if planted(Bug::WrongParitySlot) && turn + 1 == members {
-                return Slot(1);
-            }
-            Slot((members - 1 - turn) as u8)
-        })
-    }
-
     /// The slots that hold data chunk `data_index` of `row`: one, a pair, or all of a RAID 1.
     #[must_use]
     #[inline]
@@ -353,24 +337,5 @@ impl Geometry {
     #[inline]
     pub fn log_owner(slot: Slot, shards: u8) -> ShardId {
         ShardId(slot.0 % shards)
-    }
-
-    /// Whether the volume survives the loss of a member.
-    #[must_use]
-    pub fn redundant(&self) -> bool {
-        self.level != Level::Raid0
-    }
-
-    /// Whether every byte still has a holder, or can be computed, with only `present` slots.
-    #[must_use]
-    pub fn survives(&self, present: SlotSet) -> bool {
-        let missing =
-            u32::from(self.members) - (present.0 & SlotSet::all(self.members).0).count_ones();
-        match self.level {
-            Level::Raid0 => missing == 0,
-            Level::Raid1 => missing < u32::from(self.members),
-            Level::Raid5 => missing <= 1,
-            Level::Raid10 => (0..self.members / 2).all(|pair| present.0 >> (pair * 2) & 0b11 != 0),
-        }
     }
 }

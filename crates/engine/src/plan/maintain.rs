@@ -6,7 +6,7 @@
 
 use super::parity::parity_reconstruct;
 use super::{NotEnoughMembers, Plan, Range, RowView, Step, StepKind};
-use crate::layout::{Geometry, Level};
+use crate::layout::{Geometry, Redundancy};
 use crate::units::{Buffer, Slot, SlotSet};
 
 /// Plans to fill `range` of the drive in `target`: the one in service, or with `shadow` the one that is
@@ -49,8 +49,8 @@ fn copies(shape: &Geometry, row: u64, slot: Slot, view: &RowView) -> SlotSet {
     SlotSet(equals.0 & view.readable.0)
 }
 
-/// Plans to establish redundancy in `range`: RAID 5 parity is computed from all data; mirrors get the
-/// content of one readable slot ([`RowView::source`]). RAID 0 needs nothing.
+/// Plans to establish redundancy in `range`: parity is computed from all data; mirrors get the
+/// content of one readable slot ([`RowView::source`]). Without redundancy nothing is needed.
 ///
 /// Fails if data cannot be read, or if the parity slot cannot be written.
 pub fn resync(
@@ -59,10 +59,10 @@ pub fn resync(
     range: Range,
     view: &RowView,
 ) -> Result<(), NotEnoughMembers> {
-    match shape.level {
-        Level::Raid0 => Ok(()),
-        Level::Raid5 => resync_parity(plan, shape, range, view),
-        Level::Raid1 | Level::Raid10 => resync_mirrors(plan, shape, range, view),
+    match shape.redundancy() {
+        Redundancy::None => Ok(()),
+        Redundancy::Parity => resync_parity(plan, shape, range, view),
+        Redundancy::Copies => resync_mirrors(plan, shape, range, view),
     }
 }
 
@@ -133,14 +133,15 @@ pub fn check(
     range: Range,
     view: &RowView,
 ) -> Result<(), NotEnoughMembers> {
-    if shape.level == Level::Raid0 {
+    if !shape.redundant() {
         return Ok(());
     }
     let slots = SlotSet(SlotSet::all(shape.members).0 & view.readable.0);
-    let complete = match shape.level {
-        Level::Raid5 => slots.count() == u32::from(shape.members),
-        _ => (0..shape.data_members())
-            .all(|set| (shape.data_slots(range.row, set).0 & slots.0).count_ones() > 1),
+    let complete = if shape.has_parity() {
+        slots.count() == u32::from(shape.members)
+    } else {
+        (0..shape.data_members())
+            .all(|set| (shape.data_slots(range.row, set).0 & slots.0).count_ones() > 1)
     };
     if !complete {
         return Err(NotEnoughMembers);
@@ -151,7 +152,7 @@ pub fn check(
     for slot in slots.iter() {
         plan.read(shape, 0, slot, range, place(slot));
     }
-    if shape.level == Level::Raid5 {
+    if shape.has_parity() {
         compare(plan, length_bytes, slots.iter().map(place));
     } else {
         for set in 0..shape.data_members() {

@@ -6,7 +6,7 @@
 
 use super::parity::logged::log_whole;
 use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
-use crate::layout::{Geometry, Level};
+use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
 use planted::{Bug, planted};
 
@@ -113,7 +113,7 @@ pub fn zero_chunk(
     view: &RowView,
     kind: StepKind,
 ) -> Result<(), NotEnoughMembers> {
-    if shape.level == Level::Raid5 {
+    if shape.has_parity() {
         return Err(NotEnoughMembers);
     }
     let holders = holders(shape, range.row, data_index, view)?;

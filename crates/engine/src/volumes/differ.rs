@@ -1,7 +1,7 @@
 //! Where the copies of a mirrored volume may differ, and what a read there has to do about it: see
 //! [`crate::shard::repair::equal`].
 
-use crate::layout::{Level, Location};
+use crate::layout::Location;
 use crate::plan::{Range, RowView};
 use crate::units::{MemberSet, SlotSet};
 use crate::volumes::volume::Volume;
@@ -15,7 +15,7 @@ impl Volume {
     }
 
     pub(crate) fn is_mirrored(&self) -> bool {
-        matches!(self.shape.level, Level::Raid1 | Level::Raid10)
+        self.shape.has_copies()
     }
 
     pub(crate) fn on_members(&self, place: Location) -> u64 {

@@ -1,7 +1,6 @@
 //! What a volume's bitmap says about a range of it, and about where its job goes on.
 
 use crate::control::record::JobKind;
-use crate::layout::Level;
 use crate::volumes::job::JobRunner;
 use crate::volumes::volume::Volume;
 
@@ -29,12 +28,7 @@ impl Volume {
             return band;
         }
         let shape = &self.shape;
-        let (from, to) = if shape.level == Level::Raid10 {
-            (row * shape.row_bytes(), (row + 1) * shape.row_bytes() - 1)
-        } else {
-            let first = row * u64::from(shape.chunk_bytes) + u64::from(low);
-            (first, first + u64::from(high - low) - 1)
-        };
+        let (from, to) = shape.bitmap_range_of_row(row, (low, high));
         let Some(marked) = bitmap.next_marked(bitmap.region(from)) else {
             return self.bands();
         };
@@ -42,11 +36,8 @@ impl Volume {
             return band;
         }
         let first_byte = bitmap.first_byte(marked);
-        let there = if shape.level == Level::Raid10 {
-            self.band(first_byte / shape.row_bytes(), 0)
-        } else {
-            first_byte / u64::from(self.window_bytes)
-        };
+        let (row, in_chunk_bytes) = shape.bitmap_place(first_byte);
+        let there = self.band(row, in_chunk_bytes);
         there.max(band + 1)
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::claims::Claims;
 use crate::control::record::VolumeRecord;
-use crate::layout::Level;
 use crate::limits::PARTS_MAX;
 use crate::order::ranges::{BandKey, Ranges};
 use crate::setup::Setup;
@@ -32,10 +31,7 @@ const LOOKS_MAX: u32 = 100;
 impl Claimer {
     /// Mirrors' bands are claimed where there is more than one shard.
     pub fn new(setup: &Setup) -> Claimer {
-        let mirrored = |volume: &VolumeRecord| match volume.geometry.level {
-            Level::Raid1 | Level::Raid10 => setup.shards > 1,
-            Level::Raid0 | Level::Raid5 => false,
-        };
+        let mirrored = |volume: &VolumeRecord| setup.shards > 1 && volume.geometry.has_copies();
         let volumes = setup.record.volumes.iter().enumerate();
         let volumes = volumes.filter(|(_, volume)| mirrored(volume));
         let volumes = volumes.fold(0, |set, (at, _)| set | 1 << at);

@@ -4,7 +4,6 @@ use crate::control::Controller;
 use crate::control::message::Message;
 use crate::control::record::{ContainerView, JobKind, JobView};
 use crate::flight::running::Work;
-use crate::layout::Level;
 use crate::output::Output;
 use crate::request::{Failure, Operation};
 use crate::shard::Engine;
@@ -117,7 +116,7 @@ impl Engine {
     /// Whether writes are under way without a lock, from before there was a job.
     fn writes_unlocked(&self, at: usize) -> bool {
         let volume = VolumeId(at as u8);
-        if self.volumes[at].shape.level != Level::Raid0 || self.volumes[at].job.is_none() {
+        if self.volumes[at].shape.redundant() || self.volumes[at].job.is_none() {
             return false;
         }
         let single = |index: &u32| self.flight.singles[*index].writes_to(volume);

@@ -4,7 +4,6 @@
 use crate::event::Event;
 use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
-use crate::layout::Level;
 use crate::order::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
 use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, StepKind, mirror, parity};
 use crate::request::Failure;
@@ -88,10 +87,8 @@ impl Engine {
 
     /// Takes the first part that may run, and those that it can be merged with, out of the queue.
     fn choose(&mut self, entry: u32) -> Option<Chosen> {
-        let parity_level = self.volumes[self.order.ranges.key(entry).volume as usize]
-            .shape
-            .level
-            == Level::Raid5;
+        let key = self.order.ranges.key(entry);
+        let has_parity = self.volumes[key.volume as usize].shape.has_parity();
         let mut skipped = Skipped {
             ranges: [(0, 0, 0); SKIPPED_MAX],
             count: 0,
@@ -100,7 +97,7 @@ impl Engine {
         let (mut before, mut at) = (NONE, self.order.ranges.first_waiting(entry));
         while at != NONE {
             let part = self.order.ranges[at];
-            let lock_index = if parity_level || part.kind == PartKind::Background {
+            let lock_index = if has_parity || part.kind == PartKind::Background {
                 ALL_CHUNKS
             } else {
                 part.data_index
@@ -125,7 +122,7 @@ impl Engine {
                 let done = chosen
                     .as_ref()
                     .is_some_and(|chosen| chosen.count == PIECES_MAX);
-                if done || !parity_level || !matches!(part.kind, PartKind::Write { .. }) {
+                if done || !has_parity || !matches!(part.kind, PartKind::Write { .. }) {
                     break;
                 }
             } else {
@@ -273,7 +270,7 @@ impl Engine {
         if alone {
             return parity::data_alone(plan, shape, row, pieces, &view, fua_any);
         }
-        if shape.level == Level::Raid5 {
+        if shape.has_parity() {
             return parity::parity_write(plan, shape, row, pieces, &view, fua_any);
         }
         let mut pieces = pieces.iter();
@@ -304,7 +301,7 @@ impl Engine {
             high_bytes: part.high,
         };
         let plan = &mut self.flight.running[index].plan;
-        if volume.shape.level == Level::Raid5 {
+        if volume.shape.has_parity() {
             mirror::zero_row(plan, &volume.shape, range, &view, kind)?;
         } else {
             mirror::zero_chunk(plan, &volume.shape, part.data_index, range, &view, kind)?;
@@ -369,7 +366,7 @@ impl Engine {
             (Some(_), Some(bad)) => {
                 mirror::mirror_repair(plan, shape, bad, range, &view, part.buffer)
             }
-            (None, _) if shape.level != Level::Raid5 => Err(NotEnoughMembers),
+            (None, _) if !shape.has_parity() => Err(NotEnoughMembers),
             (None, Some(bad)) => parity::parity_reconstruct_write_back(
                 plan,
                 shape,

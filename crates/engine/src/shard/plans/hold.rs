@@ -11,7 +11,6 @@
 //! too few requests in flight never completes a row; each wait for it in vain doubles the number of writes after which
 //! its stream is waited for again.
 
-use crate::layout::Level;
 use crate::order::held::HeldBand;
 use crate::order::ranges::PartKind;
 use crate::shard::Engine;
@@ -40,7 +39,7 @@ impl Engine {
     pub(crate) fn worth_holding(&mut self, entry: u32, parts: u32) -> bool {
         let key = self.order.ranges.key(entry);
         let volume = &self.volumes[key.volume as usize];
-        if volume.shape.level != Level::Raid5 {
+        if !volume.shape.has_parity() {
             return false;
         }
         let (row, low, high) = volume.band_range(key.band);

@@ -7,7 +7,7 @@
 use crate::control::message::{FlushOutcome, Message};
 use crate::flight::running::Work;
 use crate::flight::states::Progress;
-use crate::layout::Level;
+use crate::layout::Redundancy;
 use crate::plan::StepKind;
 use crate::shard::Engine;
 use crate::units::MemberId;
@@ -135,14 +135,14 @@ impl Engine {
         if volume.view.failed || (volume.records_nothing && !is_recorded) {
             return false;
         }
-        match volume.shape.level {
-            Level::Raid0 => {
+        match volume.shape.redundancy() {
+            Redundancy::None => {
                 // A drive that is only being copied to may miss anything: it is in no slot.
                 let mut members = volume.view.slots.iter().flatten();
                 return !members.any(|&member| running.missed().has(member));
             }
-            Level::Raid5 => return true,
-            Level::Raid1 | Level::Raid10 => {}
+            Redundancy::Parity => return true,
+            Redundancy::Copies => {}
         }
         // Mirrors: every place written must have reached at least one slot of its set. A flush that a
         // member missed is no loss: the others have done theirs, or have no cache that needs one.

@@ -21,7 +21,6 @@ use crate::control::bad_blocks::{BadBlockChange, BadRange};
 use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
 use crate::flight::running::Work;
 use crate::flight::states::{Progress, StepState};
-use crate::layout::Level;
 use crate::order::ranges::{BandKey, PartKind};
 use crate::plan::{Step, StepKind};
 use crate::shard::Engine;
@@ -121,10 +120,7 @@ impl Engine {
         };
         let volume = &self.volumes[key.volume as usize];
         let is_tried = piece.parity() != PieceParity::Kept;
-        if volume.shape.level != Level::Raid5
-            || piece.avoid() == SlotSet(0)
-            || is_tried
-            || volume.is_lost()
+        if !volume.shape.has_parity() || piece.avoid() == SlotSet(0) || is_tried || volume.is_lost()
         {
             return None;
         }

@@ -5,7 +5,7 @@
 //! becomes parts on the shard that owns the row; pieces of other shards' rows are sent there.
 
 use crate::flight::running::Work;
-use crate::layout::{Level, Location};
+use crate::layout::Location;
 use crate::limits::{BAND_BYTES_MAX, PARTS_RESERVED, PLANS_RESERVED, READ_PLAN_BYTES_MAX};
 use crate::order::ranges::{NONE, PartKind};
 use crate::plan::{RowView, Step, StepKind};
@@ -43,7 +43,7 @@ impl Engine {
         let issued = match request.operation {
             Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
             // While a drive is copied, what is being copied is locked.
-            Operation::Write if volume.shape.level == Level::Raid0 && volume.job.is_none() => {
+            Operation::Write if !volume.shape.redundant() && volume.job.is_none() => {
                 let kind = StepKind::Write { fua: request.fua };
                 Issued::from_all(self.issue_direct(index, kind))
             }
@@ -187,7 +187,7 @@ impl Engine {
         if let Operation::WriteZeroes {
             only_if_fast: true, ..
         } = request.operation
-            && (self.volumes[at].shape.level == Level::Raid5 || !discards)
+            && (self.volumes[at].shape.has_parity() || !discards)
         {
             self.admission[index].give_up(Failure::NotSupported);
             return Issued::All;
@@ -252,7 +252,7 @@ impl Engine {
             keep_allocated,
             fua: request.fua,
         };
-        if shape.level != Level::Raid5 {
+        if !shape.has_parity() {
             return self.enqueue(index, kind, cut, None).then_some(cut.length);
         }
         let rest = u64::from(request.length_bytes) - self.admission[index].cursor();

@@ -10,7 +10,7 @@
 //! only where nothing waits.
 
 use crate::control::message::{Forward, Message};
-use crate::layout::{Level, Location};
+use crate::layout::Location;
 use crate::limits::{PLANS_RESERVED, SINGLE_COPIES_MAX};
 use crate::order::ranges::{BandKey, NONE};
 use crate::output::Output;
@@ -127,7 +127,7 @@ impl Engine {
         if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
             return None;
         }
-        if shape.level == Level::Raid5 {
+        if shape.has_parity() {
             let owner = shape.owner(place.row, self.desk.shards());
             if owner == self.desk.id() {
                 return None;
@@ -142,7 +142,7 @@ impl Engine {
             return None;
         }
         let offset_bytes = shape.member_offset_bytes(place.row, low);
-        let lock = if shape.level == Level::Raid0 {
+        let lock = if !shape.redundant() {
             NONE
         } else {
             let key = BandKey {
