@@ -7,6 +7,7 @@ pub mod bitmap;
 pub mod wrong_drives;
 
 use crate::decide::{Decision, decide};
+use crate::level::of_format;
 use crate::log::{initialise_all, logged_volume, logged_volumes};
 use crate::member::{Member, left_alone};
 use crate::persist::Persister;
@@ -18,12 +19,12 @@ use engine::control::record::Returning;
 use engine::control::record::{
     LogArea, MemberRecord, MemberState, Record, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
-use engine::layout::{Geometry, Level};
+use engine::layout::Geometry;
 use engine::limits::CONTAINER_MEMBERS_MAX;
 use engine::units::{MemberId, Slot, VolumeId};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
-use metadata::imsm::{BadBlockEntry, Level as ImsmLevel, Mpb, SectorSize, Volume};
+use metadata::imsm::{BadBlockEntry, Mpb, SectorSize, Volume};
 use planted::{Bug, planted};
 use wrong_drives::{no_array, several_arrays};
 
@@ -272,16 +273,12 @@ fn split<M>(drives: Vec<M>, order: &[usize]) -> (Vec<M>, Vec<M>) {
 /// A shape that the engine does not know, named.
 pub fn geometry_of(volume: &Volume, block_bytes: u32) -> Result<Geometry> {
     let map = &volume.map;
-    let level = match map.level() {
-        Some(ImsmLevel::Raid0) => Level::Raid0,
-        Some(ImsmLevel::Raid1) => Level::Raid1,
-        Some(ImsmLevel::Raid10) => Level::Raid10,
-        Some(ImsmLevel::Raid5) => Level::Raid5,
-        None => bail!(
+    let Some(level) = map.level().map(of_format) else {
+        bail!(
             "volume {}: level {} is not supported",
             volume.name,
             map.stored_level
-        ),
+        );
     };
     let members = u8::try_from(map.members()).map_err(|_| {
         anyhow!(

@@ -9,6 +9,7 @@
 pub mod assemble;
 pub mod decide;
 mod exercise;
+pub mod level;
 pub mod log;
 pub mod member;
 pub mod persist;

@@ -6,10 +6,12 @@
 //! Placement follows the IMSM format: RAID 10 keeps each chunk on a pair of neighbouring slots,
 //! RAID 5 is left-asymmetric (parity moves down by one slot a row, data fills the others in order).
 
+mod level;
 mod redundancy;
 #[cfg(test)]
 mod tests;
 
+pub use level::Level;
 pub use redundancy::Redundancy;
 
 use crate::limits::{
@@ -20,56 +22,6 @@ use crate::units::{ShardId, Slot, SlotSet};
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
-
-/// RAID level of a volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Level {
-    /// Striping without redundancy.
-    Raid0,
-    /// Mirror; every slot holds everything.
-    Raid1,
-    /// Stripe over pairs of mirrors.
-    Raid10,
-    /// Rotating parity, survives one lost member.
-    Raid5,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Level::Raid0 => "RAID 0",
-            Level::Raid1 => "RAID 1",
-            Level::Raid10 => "RAID 10",
-            Level::Raid5 => "RAID 5",
-        })
-    }
-}
-
-impl Level {
-    /// Fewest members of a volume.
-    #[must_use]
-    pub fn members_min(self) -> usize {
-        match self {
-            Level::Raid0 => 1,
-            Level::Raid1 => 2,
-            Level::Raid10 => 4,
-            Level::Raid5 => 3,
-        }
-    }
-
-    /// Whether a volume of this level can have so many members.
-    ///
-    /// # Errors
-    /// [`GeometryError::Members`], in words that hold for every command that makes or plans an array.
-    pub fn check_members(self, members: usize) -> Result<(), GeometryError> {
-        let fits = (self.members_min()..=VOLUME_MEMBERS_MAX).contains(&members)
-            && (self != Level::Raid10 || members.is_multiple_of(2));
-        fits.then_some(()).ok_or(GeometryError::Members {
-            level: self,
-            members,
-        })
-    }
-}
 
 /// How many drives an array needs, in the one wording there is: `3 to 64 drives`.
 #[must_use]
@@ -185,12 +137,7 @@ impl Geometry {
     #[must_use]
     #[inline]
     pub fn data_members(&self) -> u8 {
-        match self.level {
-            Level::Raid0 => self.members,
-            Level::Raid1 => 1,
-            Level::Raid10 => self.members / 2,
-            Level::Raid5 => self.members - 1,
-        }
+        self.level.data_members(self.members)
     }
 
     /// Bytes of data in one full row.

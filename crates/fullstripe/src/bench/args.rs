@@ -3,6 +3,7 @@
 use super::config::{BenchJob, Config, Workload};
 use super::cost::CostArgs;
 use crate::commands::sizes::parse_chunk;
+use crate::commands::words::parse_level;
 use crate::commands::write_hole::WriteHole;
 use anyhow::{anyhow, bail, ensure};
 use drives::completion::CompletionMode;
@@ -147,16 +148,6 @@ enum Measured {
     Job(BenchJob),
 }
 
-fn parse_level(text: &str) -> Result<Level, String> {
-    match text.to_ascii_lowercase().trim_start_matches("raid") {
-        "0" => Ok(Level::Raid0),
-        "1" => Ok(Level::Raid1),
-        "5" => Ok(Level::Raid5),
-        "10" => Ok(Level::Raid10),
-        _ => Err("there is no such level; give 0, 1, 5 or 10".to_owned()),
-    }
-}
-
 fn parse_operation(text: &str) -> Result<Measured, String> {
     match text {
         "rebuild" => Ok(Measured::Job(BenchJob::Rebuild)),
@@ -275,7 +266,7 @@ mod tests {
         for (line, wanted) in [
             (
                 "--level 6 --member ram:1m --count 4",
-                "no such level; give 0, 1, 5 or 10",
+                "is no level here; use 0, 1, 5 or 10",
             ),
             (
                 "--level 0 --member rum --count 2",

@@ -1,5 +1,6 @@
 //! How commands read and write levels, sizes and tables.
 
+use assembly::level::of_format;
 use engine::layout::Level as EngineLevel;
 use metadata::imsm::Level;
 
@@ -26,16 +27,12 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 /// A sentence with the levels there are.
-pub fn parse_level(text: &str) -> Result<Level, String> {
+pub fn parse_level(text: &str) -> Result<EngineLevel, String> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.strip_prefix("raid").unwrap_or(&lower);
-    match digits.trim_start_matches(['-', ' ']) {
-        "0" => Ok(Level::Raid0),
-        "1" => Ok(Level::Raid1),
-        "5" => Ok(Level::Raid5),
-        "10" => Ok(Level::Raid10),
-        _ => Err(format!("{text} is no level here; use 0, 1, 5 or 10")),
-    }
+    let number = digits.trim_start_matches(['-', ' ']).parse();
+    let level = number.ok().and_then(EngineLevel::from_number);
+    level.ok_or_else(|| format!("{text} is no level here; use 0, 1, 5 or 10"))
 }
 
 /// A size as the user writes it: bytes, or a number with `k`, `m`, `g` or `t`.
@@ -55,23 +52,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// The number that people call a level by.
 #[must_use]
 pub fn level_number(level: Level) -> u8 {
-    match level {
-        Level::Raid0 => 0,
-        Level::Raid1 => 1,
-        Level::Raid5 => 5,
-        Level::Raid10 => 10,
-    }
-}
-
-/// The engine's name of a level.
-#[must_use]
-pub fn engine_level(level: Level) -> EngineLevel {
-    match level {
-        Level::Raid0 => EngineLevel::Raid0,
-        Level::Raid1 => EngineLevel::Raid1,
-        Level::Raid5 => EngineLevel::Raid5,
-        Level::Raid10 => EngineLevel::Raid10,
-    }
+    of_format(level).number()
 }
 
 /// The things in a row: `a`, `a and b`, `a, b and c`.
@@ -202,9 +183,9 @@ mod tests {
 
     #[test]
     fn levels_are_read_in_the_forms_people_write() {
-        assert_eq!(parse_level("5"), Ok(Level::Raid5));
-        assert_eq!(parse_level("raid10"), Ok(Level::Raid10));
-        assert_eq!(parse_level("RAID-1"), Ok(Level::Raid1));
+        assert_eq!(parse_level("5"), Ok(EngineLevel::Raid5));
+        assert_eq!(parse_level("raid10"), Ok(EngineLevel::Raid10));
+        assert_eq!(parse_level("RAID-1"), Ok(EngineLevel::Raid1));
         assert!(parse_level("6").unwrap_err().contains("0, 1, 5 or 10"));
         assert!(parse_level("").is_err());
     }

@@ -7,8 +7,10 @@
 use crate::container::probe::Probed;
 use crate::container::write::write_record;
 use anyhow::{Context, Result, anyhow, bail};
+use assembly::level::in_format;
+use engine::layout::Level;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
-use metadata::imsm::geometry::{Level, SizeRequest};
+use metadata::imsm::geometry::SizeRequest;
 use metadata::imsm::place::Found;
 use metadata::imsm::{Mpb, RecordPrint, VolumeName};
 
@@ -43,7 +45,7 @@ pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
         .collect();
     let spec = VolumeSpec {
         name: VolumeName::new(NAME).context("a valid name")?,
-        level,
+        level: in_format(level),
         strip_sectors: STRIP_SECTORS,
         size: SizeRequest::Largest,
         born_in_sync: true,

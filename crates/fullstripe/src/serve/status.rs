@@ -351,7 +351,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     VolumeStatus {
         name: facts.volume_names[at].clone(),
         uuid: facts.volume_uuids[at].clone(),
-        level: level_number(volume.geometry.level),
+        level: volume.geometry.level.number(),
         size_bytes: volume.geometry.size_bytes,
         chunk_bytes: if volume.geometry.level == Level::Raid1 {
             0
@@ -408,17 +408,6 @@ fn why_failed(snapshot: &Snapshot, facts: &Facts, volume: &VolumeRecord) -> Stri
         lost.join(" and "),
         and(&needed)
     )
-}
-
-/// The number that people call a level by.
-#[must_use]
-pub fn level_number(level: Level) -> u8 {
-    match level {
-        Level::Raid0 => 0,
-        Level::Raid1 => 1,
-        Level::Raid5 => 5,
-        Level::Raid10 => 10,
-    }
 }
 
 fn job(status: &engine::control::jobs::JobStatus, slots: &[SlotRecord], now: Nanos) -> JobStatus {

@@ -135,16 +135,22 @@ impl Level {
         }
     }
 
+    /// The engine's level; none for a single drive.
+    #[must_use]
+    pub fn array(self) -> Option<engine::layout::Level> {
+        match self {
+            Level::Single => None,
+            Level::Raid0 => Some(engine::layout::Level::Raid0),
+            Level::Raid1 => Some(engine::layout::Level::Raid1),
+            Level::Raid5 => Some(engine::layout::Level::Raid5),
+            Level::Raid10 => Some(engine::layout::Level::Raid10),
+        }
+    }
+
     /// What people call it: `RAID 5`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Level::Single => "no RAID",
-            Level::Raid0 => "RAID 0",
-            Level::Raid1 => "RAID 1",
-            Level::Raid5 => "RAID 5",
-            Level::Raid10 => "RAID 10",
-        }
+        self.array().map_or("no RAID", engine::layout::Level::name)
     }
 
     /// How many drives it needs, as in a sentence: `3 to 64 drives`.
@@ -158,26 +164,24 @@ impl Level {
             }
         }
     }
+}
 
-    fn from_number(number: u64) -> Option<Level> {
-        match number {
-            0 => Some(Level::Raid0),
-            1 => Some(Level::Raid1),
-            5 => Some(Level::Raid5),
-            10 => Some(Level::Raid10),
-            _ => None,
+impl From<engine::layout::Level> for Level {
+    fn from(level: engine::layout::Level) -> Level {
+        match level {
+            engine::layout::Level::Raid0 => Level::Raid0,
+            engine::layout::Level::Raid1 => Level::Raid1,
+            engine::layout::Level::Raid5 => Level::Raid5,
+            engine::layout::Level::Raid10 => Level::Raid10,
         }
     }
 }
 
 impl Serialize for Level {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Level::Single => serializer.serialize_str("none"),
-            Level::Raid0 => serializer.serialize_u32(0),
-            Level::Raid1 => serializer.serialize_u32(1),
-            Level::Raid5 => serializer.serialize_u32(5),
-            Level::Raid10 => serializer.serialize_u32(10),
+        match self.array() {
+            None => serializer.serialize_str("none"),
+            Some(level) => serializer.serialize_u32(u32::from(level.number())),
         }
     }
 }
@@ -193,14 +197,16 @@ impl<'de> Deserialize<'de> for Level {
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<Level, E> {
-                Level::from_number(number)
+                engine::layout::Level::from_number(number)
+                    .map(Level::from)
                     .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Level, E> {
                 u64::try_from(number)
                     .ok()
-                    .and_then(Level::from_number)
+                    .and_then(engine::layout::Level::from_number)
+                    .map(Level::from)
                     .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Signed(number), &self))
             }
 

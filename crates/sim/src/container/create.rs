@@ -11,14 +11,13 @@ use crate::random::Stream;
 use anyhow::{Result, anyhow};
 use assembly::assemble::bitmap::new_bitmap;
 use assembly::assemble::geometry_of;
+use assembly::level::in_format;
 use engine::layout::{Geometry, Level};
 use metadata::imsm::bitmap::REGION_BYTES_MIN;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::SizeRequest;
 use metadata::imsm::place::{Placement, encode_image};
-use metadata::imsm::{
-    Level as ImsmLevel, Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName, WriteHolePolicy,
-};
+use metadata::imsm::{Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName, WriteHolePolicy};
 
 /// Sector size of drives where nothing else is said.
 pub const SECTOR: SectorSize = SectorSize::Bytes512;
@@ -124,12 +123,7 @@ pub fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
         let mib = volume.component_bytes.next_multiple_of(1 << 20);
         Ok(VolumeSpec {
             name: name.ok_or_else(|| anyhow!("no name"))?,
-            level: match volume.level {
-                Level::Raid0 => ImsmLevel::Raid0,
-                Level::Raid1 => ImsmLevel::Raid1,
-                Level::Raid10 => ImsmLevel::Raid10,
-                Level::Raid5 => ImsmLevel::Raid5,
-            },
+            level: in_format(volume.level),
             strip_sectors: volume.chunk_bytes / SECTOR_BYTES as u32,
             size: SizeRequest::Volume {
                 sectors: mib * topology.data_members(at as u8) / SECTOR_BYTES,

@@ -399,13 +399,8 @@ impl Topology {
     /// Members that hold data of a volume.
     #[must_use]
     pub fn data_members(&self, volume: u8) -> u64 {
-        let members = u64::from(self.members);
-        match self.volumes[volume as usize].level {
-            Level::Raid0 => members,
-            Level::Raid1 => 1,
-            Level::Raid10 => members / 2,
-            Level::Raid5 => members - 1,
-        }
+        let level = self.volumes[volume as usize].level;
+        u64::from(level.data_members(self.members))
     }
 
     /// Bytes of a volume.

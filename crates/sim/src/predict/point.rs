@@ -173,14 +173,8 @@ impl Point {
     fn stack(&self) -> Result<Box<dyn Stack>> {
         let setup = &self.configuration.setup;
         let threads = self.workload().threads;
-        let level = match setup.level {
-            Level::Single => {
-                return Ok(Box::new(NoRaid::new(self.profile.capacity_bytes, threads)));
-            }
-            Level::Raid0 => layout::Level::Raid0,
-            Level::Raid1 => layout::Level::Raid1,
-            Level::Raid5 => layout::Level::Raid5,
-            Level::Raid10 => layout::Level::Raid10,
+        let Some(level) = setup.level.array() else {
+            return Ok(Box::new(NoRaid::new(self.profile.capacity_bytes, threads)));
         };
         let Ok(members) = u8::try_from(setup.count) else {
             bail!("{} drives are more than an array can have", setup.count);

@@ -14,7 +14,7 @@ use crate::timed::machine::{self, SharedPlatform};
 use crate::timed::prices::Prices;
 use anyhow::{Context, Result, anyhow};
 use lab::claims::predictor::NotModelled;
-use lab::schema::setup::{Level, Setup};
+use lab::schema::setup::Setup;
 use lab::workload::{self, Workload};
 use models::drive::Drive;
 use models::export::Export;
@@ -115,12 +115,9 @@ impl Surroundings {
             md: library.md.clone(),
         };
         machine.has_bays(setup, library)?;
-        let prices = match setup.level {
-            Level::Single => Ok(Prices::nothing()),
-            Level::Raid0 => machine.prices(0),
-            Level::Raid1 => machine.prices(1),
-            Level::Raid5 => machine.prices(5),
-            Level::Raid10 => machine.prices(10),
+        let prices = match setup.level.array() {
+            None => Ok(Prices::nothing()),
+            Some(level) => machine.prices(level.number()),
         };
         let prices = prices.map_err(|error| NotModelled {
             reason: format!("{error:#}"),

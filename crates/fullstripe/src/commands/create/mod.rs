@@ -13,7 +13,7 @@ use super::backup::Backup;
 use super::backup::place::keep;
 use super::open::for_change;
 use super::sizes::{check_chunk, did_you_mean, exact_size, typed_size};
-use super::words::{SECTOR_BYTES, engine_level, parse_level, parse_size, print_json, print_text};
+use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
 use super::{conflicts, occupied};
 use crate::container::assemble::geometry_of;
@@ -21,10 +21,12 @@ use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
 use anyhow::{Context, Result, anyhow, bail};
+use assembly::level::in_format;
+use engine::layout::Level;
 use metadata::imsm::Mpb;
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
-use metadata::imsm::geometry::{GeometryError, Level, SizeRequest};
+use metadata::imsm::geometry::{GeometryError, SizeRequest};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,7 +102,7 @@ pub fn run(args: &CreateArgs) -> Result<ExitCode> {
 
 fn create(args: &CreateArgs) -> Result<ExitCode> {
     let spec = spec(args)?;
-    engine_level(args.level)
+    args.level
         .check_members(args.drives.len())
         .map_err(anyhow::Error::msg)?;
     let drives = for_change(&args.drives)?;
@@ -160,7 +162,7 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
     }
     Ok(VolumeSpec {
         name,
-        level: args.level,
+        level: in_format(args.level),
         strip_sectors: chunk_bytes / SECTOR_BYTES as u32,
         size: args
             .size

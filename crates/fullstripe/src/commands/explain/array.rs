@@ -1,15 +1,13 @@
 //! The array that a request is explained for: its shape, its drives' names, and their state.
 
 use super::super::open::to_look;
-use super::super::words::engine_level;
 use super::cut::{Background, State};
 use crate::container::assemble::geometry_of;
 use crate::container::probe::{Member, Probed};
 use anyhow::{Result, anyhow, bail};
-use engine::layout::{Geometry, Level as EngineLevel};
+use engine::layout::{Geometry, Level};
 use engine::units::{Slot, SlotSet};
 use metadata::imsm::choose::{Assembly, choose};
-use metadata::imsm::geometry::Level;
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
 
 const SECTOR_BYTES: u64 = 512;
@@ -35,19 +33,18 @@ impl Array {
     /// # Errors
     /// There is no such shape.
     pub fn described(level: Level, members: u32, chunk: Option<u32>) -> Result<Array> {
-        let level_here = engine_level(level);
-        level_here
+        level
             .check_members(members as usize)
             .map_err(anyhow::Error::msg)?;
         let members = u8::try_from(members)?;
         let shape = Geometry {
-            level: level_here,
+            level,
             members,
             chunk_bytes: chunk.unwrap_or(DEFAULT_CHUNK_BYTES),
             start_bytes: 0,
             component_bytes: DESCRIBED_COMPONENT_BYTES,
             size_bytes: DESCRIBED_COMPONENT_BYTES
-                .saturating_mul(level.data_members(usize::from(members))),
+                .saturating_mul(u64::from(level.data_members(members))),
             block_bytes: 512,
         };
         Ok(Array {
@@ -158,7 +155,7 @@ impl Array {
     #[must_use]
     pub fn chunk_bytes(&self) -> u32 {
         match self.shape.level {
-            EngineLevel::Raid1 => 0,
+            Level::Raid1 => 0,
             _ => self.shape.chunk_bytes,
         }
     }

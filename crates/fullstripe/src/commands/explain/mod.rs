@@ -17,9 +17,9 @@ use crate::terminal::Paper;
 use anyhow::{Result, bail};
 use array::Array;
 use cut::{Asked, Work};
+use engine::layout::Level;
 use engine::plan::StepKind;
 use engine::units::Slot;
-use metadata::imsm::geometry::Level;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -197,7 +197,7 @@ fn report(array: &Array, asked: Asked, works: &[Work]) -> Explanation {
     Explanation {
         version: 1,
         volume: array.name.clone(),
-        level: crate::serve::status::level_number(shape.level),
+        level: shape.level.number(),
         members: usize::from(shape.members),
         chunk_bytes: array.chunk_bytes(),
         operation: if asked.is_write { "write" } else { "read" },

@@ -2,7 +2,7 @@
 
 use super::super::progress::WorkArgs;
 use super::super::sizes::{check_range, parse_chunk};
-use super::super::words::parse_size;
+use super::super::words::{parse_level, parse_size};
 use clap::{Args, ValueEnum};
 use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
@@ -202,14 +202,11 @@ impl From<DriveState> for State {
 }
 
 fn level(text: &str) -> Result<Level, String> {
-    match text {
-        "none" => Ok(Level::Single),
-        "0" => Ok(Level::Raid0),
-        "1" => Ok(Level::Raid1),
-        "5" => Ok(Level::Raid5),
-        "10" => Ok(Level::Raid10),
-        _ => Err("must be 0, 1, 5, 10 or none".to_owned()),
+    if text == "none" {
+        return Ok(Level::Single);
     }
+    let level = parse_level(text).map_err(|_| "must be 0, 1, 5, 10 or none".to_owned())?;
+    Ok(Level::from(level))
 }
 
 /// KiB of a chunk.

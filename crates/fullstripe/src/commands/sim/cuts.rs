@@ -4,12 +4,12 @@
 //! gives the same result on any number of threads and any machine.
 
 use super::super::bar::Bar;
-use super::super::words::{engine_level, parse_level, print_json, print_text, table};
+use super::super::words::{parse_level, print_json, print_text, table};
 use super::JOBS_MAX;
 use super::kept::{self, Manifest};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use metadata::imsm::Level;
+use engine::layout::Level;
 use serde::Serialize;
 use sim::cuts::images::Limits;
 use sim::cuts::scenes::{KINDS, Kind};
@@ -94,7 +94,7 @@ struct Class {
 
 impl Class {
     fn new(args: &CutsArgs, outcome: Outcome) -> Class {
-        let level = level_number(outcome.level);
+        let level = outcome.level.number();
         let quick = if args.quick { " --quick" } else { "" };
         let operation = outcome.kind.name();
         let again = format!("fullstripe sim cuts --level {level} --operation {operation}{quick}");
@@ -128,15 +128,6 @@ impl Class {
             }
             .to_owned(),
         ]
-    }
-}
-
-fn level_number(level: engine::layout::Level) -> u8 {
-    match level {
-        engine::layout::Level::Raid0 => 0,
-        engine::layout::Level::Raid1 => 1,
-        engine::layout::Level::Raid10 => 10,
-        engine::layout::Level::Raid5 => 5,
     }
 }
 
@@ -181,7 +172,7 @@ impl Report {
 fn keep(folder: &Path, looked: &[Looked]) -> Result<()> {
     let mut manifest = Manifest::new();
     for (outcome, samples) in looked {
-        let class = (level_number(outcome.level), outcome.kind.name());
+        let class = (outcome.level.number(), outcome.kind.name());
         manifest.add(folder, class, samples)?;
     }
     manifest.write(folder)
@@ -203,7 +194,7 @@ pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
     }
     let samples = args.samples.unwrap_or(SAMPLES);
     let selection = Selection {
-        level: args.level.map(engine_level),
+        level: args.level,
         kind: args.operation,
         limits,
         samples: args.keep.as_ref().map_or(0, |_| samples),

@@ -10,10 +10,10 @@ mod kept;
 mod report;
 
 use super::bar::Bar;
-use super::words::{engine_level, parse_level, print_json, print_text};
+use super::words::{parse_level, print_json, print_text};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
-use metadata::imsm::Level;
+use engine::layout::Level;
 use report::Report;
 use rustix::time::{ClockId, clock_gettime};
 use sim::campaign::{Campaign, current_seed};
@@ -117,7 +117,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let campaign = Campaign {
         seeds: args.seeds.clone(),
-        level: args.level.map(engine_level),
+        level: args.level,
         mode: args.mode.map(FaultMode::mode),
         jobs: args.jobs.unwrap_or(cores),
         twice: args.twice,
@@ -173,7 +173,7 @@ fn tell_seed_of_panic(args: &FaultsArgs) {
 fn rerun(args: &FaultsArgs, seed: u64) -> String {
     let mut command = format!("fullstripe sim faults --seeds {seed}");
     if let Some(level) = args.level {
-        command += &format!(" --level {}", super::words::level_number(level));
+        command += &format!(" --level {}", level.number());
     }
     if let Some(mode) = args.mode {
         command += &format!(" --mode {}", report::mode_name(mode.mode()));

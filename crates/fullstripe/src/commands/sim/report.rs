@@ -190,7 +190,7 @@ impl Report {
             passed: summary.failures.is_empty(),
             first_seed: campaign.seeds.start,
             end_seed: campaign.seeds.end,
-            level: args.level.map(crate::commands::words::level_number),
+            level: args.level.map(engine::layout::Level::number),
             mode: campaign.mode.map(mode_name),
             twice: campaign.twice,
             histories: summary.histories,
@@ -311,7 +311,7 @@ mod tests {
     fn args() -> FaultsArgs {
         FaultsArgs {
             seeds: 7..9,
-            level: Some(metadata::imsm::Level::Raid5),
+            level: Some(engine::layout::Level::Raid5),
             mode: None,
             jobs: None,
             twice: true,

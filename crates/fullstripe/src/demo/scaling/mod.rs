@@ -205,12 +205,7 @@ impl Kind {
     }
 
     fn config(self, level: Level, members: u8, time: Duration) -> Config {
-        let data_members = match level {
-            Level::Raid0 => members,
-            Level::Raid1 => 1,
-            Level::Raid5 => members - 1,
-            Level::Raid10 => members / 2,
-        };
+        let data_members = level.data_members(members);
         let (read_percent, random, block_bytes, queue_depth) = match self {
             Kind::Reads => (100, true, 4096, READS_PER_MEMBER * u32::from(members)),
             Kind::Writes => (0, true, 4096, WRITES_PER_MEMBER * u32::from(members)),

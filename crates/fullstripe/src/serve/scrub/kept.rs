@@ -1,7 +1,7 @@
 //! What is written down of a volume's scrubs, and what `status` shows of that.
 
 use super::report::Report;
-use engine::layout::{Geometry, Level};
+use engine::layout::Geometry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -106,12 +106,7 @@ pub struct ScrubStatus {
 /// The shape of a volume, as [`Kept::shape`] has it.
 #[must_use]
 pub fn shape_key(shape: &Geometry) -> [u64; 5] {
-    let level = match shape.level {
-        Level::Raid0 => 0,
-        Level::Raid1 => 1,
-        Level::Raid5 => 5,
-        Level::Raid10 => 10,
-    };
+    let level = u64::from(shape.level.number());
     [
         level,
         u64::from(shape.members),

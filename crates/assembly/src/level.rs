@@ -1,0 +1,26 @@
+//! The engine's levels and the format's.
+
+use engine::layout::Level;
+use metadata::imsm::Level as ImsmLevel;
+
+/// The engine's level of one that the format has.
+#[must_use]
+pub fn of_format(level: ImsmLevel) -> Level {
+    match level {
+        ImsmLevel::Raid0 => Level::Raid0,
+        ImsmLevel::Raid1 => Level::Raid1,
+        ImsmLevel::Raid10 => Level::Raid10,
+        ImsmLevel::Raid5 => Level::Raid5,
+    }
+}
+
+/// The format's level of one that the engine has.
+#[must_use]
+pub fn in_format(level: Level) -> ImsmLevel {
+    match level {
+        Level::Raid0 => ImsmLevel::Raid0,
+        Level::Raid1 => ImsmLevel::Raid1,
+        Level::Raid10 => ImsmLevel::Raid10,
+        Level::Raid5 => ImsmLevel::Raid5,
+    }
+}
