@@ -90,6 +90,14 @@ impl Geometry {
         })
     }
 
+    /// The slots with the parity of `row`; none where rows have no parity.
+    #[must_use]
+    #[inline]
+    pub fn parity_slots(&self, row: u64) -> SlotSet {
+        let parity = self.parity_slot(row);
+        parity.map_or(SlotSet(0), |slot| SlotSet(0).with(slot))
+    }
+
     /// Whether writes need a write-hole log to survive a crash and the loss of a member together.
     #[must_use]
     pub fn may_have_log(&self) -> bool {

@@ -138,20 +138,14 @@ pub fn zero_row(
     if !shape.survives(SlotSet(view.readable.0 & view.writable.0)) {
         return Err(NotEnoughMembers);
     }
-    let lost_data = match shape.parity_slot(range.row) {
-        Some(parity) => all.without(parity).0 & !view.writable.0 != 0,
-        None => false,
-    };
-    if lost_data && (!view.in_sync || view.logged) {
+    let parity = shape.parity_slots(range.row);
+    let lost_data = all.0 & !parity.0 & !view.writable.0 != 0;
+    if shape.has_parity() && lost_data && (!view.in_sync || view.logged) {
         // The zeros would live in parity alone. Reads do not trust it where it is not in sync.
         return Err(NotEnoughMembers);
     }
     let mut stage = 0;
-    if let Some(parity) = shape.parity_slot(range.row)
-        && view.logged
-        && view.writable.has(parity)
-        && !planted(Bug::ZeroesUnlogged)
-    {
+    if view.logged && parity.0 & view.writable.0 != 0 && !planted(Bug::ZeroesUnlogged) {
         log_whole(plan, shape, range)?;
         stage = 1;
     }

@@ -140,7 +140,7 @@ impl<Name: Display, Names: Fn(Slot, bool) -> Name> PlanText<'_, Names> {
         let row = low_bytes / chunk_bytes;
         step.length_bytes > 0
             && low_bytes + step.length_bytes <= (row + 1) * chunk_bytes
-            && self.shape.parity_slot(row) == Some(step.slot)
+            && self.shape.parity_slots(row).has(step.slot)
     }
 }
 
