@@ -1,17 +1,16 @@
 //! Letters to a shard, and a shard's letters to others.
 //!
-//! Nobody waits here: a shard never waits for a lock, and a thread that is off its processor delays its own letters
-//! only. Between each two shards there is a ring in each
-//! direction (`link`), threads that are no shards put letters into queues of which the shard tries the
-//! lock ([`MailSender`], `outside`), and what a shard writes to itself it just keeps. Nothing is
-//! lost while shards run: one that ends drops what has not left it, so all of them end together. Memory is taken only by
-//! bursts that are longer than any before.
+//! A shard never waits for a lock here, and a thread that is off its processor delays its own letters only. Between
+//! each two shards there is a ring in each direction (`link`). Threads that are no shards put letters into queues under
+//! a lock that the shard only tries ([`MailSender`], `outside`). What a shard writes to itself it just keeps.
+//! Nothing is lost while shards run: one that ends drops what has not left it, so all of them end together. Memory is
+//! taken only by bursts that are longer than any before.
 //!
 //! # Order
 //!
 //! Letters of one sender keep their order. Beyond that there is one promise: a letter from a thread that is
-//! no shard is opened before any letter of a shard that was sent after it, as far as anybody can know
-//! what was before. When the API attaches a drive to all shards and then orders the controller to use it, what the
+//! no shard is opened before any letter of a shard that could know of it.
+//! When the API attaches a drive to all shards and then orders the controller to use it, what the
 //! controller writes about the drive is opened by shards that have it. So a shard that sees letters of others looks for
 //! orders before it opens them, and when those cannot be looked at because a sender is at it, the others' letters
 //! wait until they can. Between letters of different shards there is no order, nor between answers of
