@@ -296,7 +296,8 @@ impl Admission {
 
     /// It waits no longer.
     pub fn first_goes_on(&mut self) {
-        self.stalled.pop_front();
+        let first = self.stalled.pop_front();
+        assert!(first.is_some(), "no request waits for room");
     }
 
     /// The request that has come to the end of that queue goes back to its head.

@@ -159,7 +159,8 @@ impl Flight {
 
     /// All of that one has been handed on.
     pub fn first_is_recovered(&mut self) {
-        self.recovering.pop_front();
+        let first = self.recovering.pop_front();
+        assert!(first.is_some(), "no read waits to be handed on");
     }
 
     /// How many direct reads wait to be handed on.

@@ -103,7 +103,8 @@ impl Logs {
     /// Takes the plan at some place out of a log's queue.
     pub fn take_at(&mut self, log: usize, place: usize) {
         let plan = self.logs[log].waiting.remove(place);
-        self.waiting -= usize::from(plan.is_some());
+        assert!(plan.is_some(), "no plan waits for log {log} at {place}");
+        self.waiting -= 1;
     }
 
     /// The next unit of a log is to be one without entries.

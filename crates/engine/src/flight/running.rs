@@ -196,6 +196,18 @@ impl Running {
         self.outstanding == 0
     }
 
+    /// Answers the log steps that wait.
+    #[inline]
+    pub fn answer_log_steps(&mut self, progress: Progress) {
+        for (step, state) in self.plan.steps().iter().zip(self.states.iter_mut()) {
+            let is_log = matches!(step.kind, StepKind::Log { .. });
+            if is_log && state.progress == Progress::Outstanding {
+                self.outstanding -= 1;
+                state.progress = progress;
+            }
+        }
+    }
+
     /// Steps that have not come back and are waited for.
     #[inline]
     pub fn outstanding(&self) -> u16 {

@@ -308,7 +308,7 @@ impl SlotLog {
 
     /// The volume has failed: the unit is kept. Takes its plans out.
     pub fn keep(&mut self) -> Vec<u32> {
-        self.stage = Stage::Kept;
+        self.stop();
         core::mem::take(&mut self.plans)
     }
 

@@ -5,11 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bytes of a block: a grain for each bit of a word.
-pub(crate) const BLOCK_BYTES: u64 = GRAIN_BYTES as u64 * u32::BITS as u64;
+const BLOCK_BYTES: u64 = GRAIN_BYTES as u64 * u32::BITS as u64;
 
 /// One of the places that a block may be remembered in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+struct Known {
     /// Its number on the members, and the data chunk of the row: each has copies of its own.
     block: (u64, u8),
     /// By bit: copies of this grain are equal.
@@ -76,7 +76,7 @@ impl EqualRanges {
 }
 
 /// The blocks between two places: number, and offsets in it from which and to which.
-pub(crate) fn blocks(from: u64, to: u64) -> impl Iterator<Item = (u64, u32, u32)> {
+fn blocks(from: u64, to: u64) -> impl Iterator<Item = (u64, u32, u32)> {
     (from / BLOCK_BYTES..to.div_ceil(BLOCK_BYTES)).map(move |number| {
         let start = number * BLOCK_BYTES;
         let (low, high) = (from.max(start), to.min(start + BLOCK_BYTES));
@@ -85,7 +85,7 @@ pub(crate) fn blocks(from: u64, to: u64) -> impl Iterator<Item = (u64, u32, u32)
 }
 
 /// The bits from the first to before the last.
-pub(crate) fn bits(first: u32, end: u32) -> u32 {
+fn bits(first: u32, end: u32) -> u32 {
     let below = |end: u32| 1u32.checked_shl(end).map_or(u32::MAX, |bit| bit - 1);
     below(end) & !below(first)
 }

@@ -187,7 +187,7 @@ impl Volume {
 
     /// The slot whose drive is being copied, and the drive it is copied to.
     #[inline]
-    pub fn copying(&self) -> Option<(Slot, MemberId)> {
+    fn copying(&self) -> Option<(Slot, MemberId)> {
         match self.job.as_ref()?.view().kind {
             JobKind::Replace(slot, to) => Some((slot, to)),
             _ => None,

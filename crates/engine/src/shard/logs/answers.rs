@@ -4,11 +4,9 @@
 //! that drive, whose failure is then on record before they are acknowledged. Only if that was one drive too
 //! many they write nothing: its failure will not be on record, and it may come back.
 
-use crate::flight::running::Running;
 use crate::flight::states::Progress;
 use crate::log::slot::COPIES;
 use crate::output::Output;
-use crate::plan::StepKind;
 use crate::policy::MemberError;
 use crate::shard::Engine;
 use crate::token::Token;
@@ -105,23 +103,5 @@ impl Engine {
             }
         }
         self.hole_logs[index].put_back(plans);
-    }
-}
-
-impl Running {
-    /// Answers the log steps that wait.
-    #[inline]
-    pub(crate) fn answer_log_steps(&mut self, progress: Progress) {
-        let mut answered = 0;
-        for (step, state) in self.plan.steps().iter().zip(self.states.iter_mut()) {
-            let is_log = matches!(step.kind, StepKind::Log { .. });
-            if is_log && state.progress == Progress::Outstanding {
-                state.progress = progress;
-                answered += 1;
-            }
-        }
-        for _ in 0..answered {
-            self.step_is_back();
-        }
     }
 }

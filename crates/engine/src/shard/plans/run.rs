@@ -37,19 +37,25 @@ impl Engine {
 
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
+        self.end_steps(index);
+        let running = &mut self.flight.running[index];
+        running.clear();
+        running.states.clear();
+    }
+
+    /// Ends what a plan's steps have: commands that are still with drives are left behind, and its log and its scratch
+    /// memory go back.
+    #[inline]
+    fn end_steps(&mut self, index: u32) {
         if self.flight.running[index].left() > 0 {
             self.leave_behind(index);
         }
         self.leave_log(index);
-        let running = &mut self.flight.running[index];
         assert!(
-            running.outstanding() == 0,
-            "plan {index} is made anew while steps are out"
+            self.flight.running[index].outstanding() == 0,
+            "plan {index} ends, or is made anew, while steps are out"
         );
         self.flight.return_scratch(index);
-        let running = &mut self.flight.running[index];
-        running.clear();
-        running.states.clear();
     }
 
     /// Starts plans that waited for scratch memory and can have it now.
@@ -235,21 +241,12 @@ impl Engine {
     /// Returns a plan's lock, scratch memory and slot.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) {
-        if self.flight.running[index].left() > 0 {
-            self.leave_behind(index);
-        }
-        self.leave_log(index);
+        self.end_steps(index);
         let running = &mut self.flight.running[index];
-        assert!(
-            running.outstanding() == 0,
-            "plan {index} ends while steps are out"
-        );
         if let Work::Write { .. } = running.work {
-            let volume = &mut self.volumes[running.volume as usize];
-            volume.writes.plan_ends();
+            self.volumes[running.volume as usize].writes.plan_ends();
         }
-        self.flight.return_scratch(index);
-        let lock = core::mem::replace(&mut self.flight.running[index].lock, NONE);
+        let lock = core::mem::replace(&mut running.lock, NONE);
         if lock != NONE {
             self.order.ranges.unlock(lock);
         }

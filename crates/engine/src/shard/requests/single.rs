@@ -23,17 +23,17 @@ use crate::units::{ShardId, Slot, SlotSet};
 use crate::world::Io;
 
 /// Marks the tickets of single requests in messages between shards.
-pub(crate) const SINGLE_TICKET: u32 = 1 << 31;
+const SINGLE_TICKET: u32 = 1 << 31;
 
 /// Who carries a single request out.
-pub(crate) enum Target {
+enum Target {
     Members(Place),
     /// The shard that owns its row.
     Shard(ShardId),
 }
 
 /// Where a single request's commands go.
-pub(crate) struct Place {
+struct Place {
     slots: SlotSet,
     offset_bytes: u64,
     lock: u32,

@@ -31,7 +31,7 @@ impl Engine {
     /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
     /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
     #[inline]
-    pub(crate) fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
+    fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
         let count = slots.count();
         let turn = place.row as u32 % count;
         let (mut best, mut best_key) = (Slot(0), (u32::MAX, u32::MAX));

@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// A slot for a request that has run without one and has one command's worth of work under way.
-    pub(crate) fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
+    fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
         let index = self.admission.take_counted();
         let origin = from.map(|shard| Origin {
             shard,
