@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sim::predict::exercise::{File, fuzz_one};
+use planner::predict::exercise::{File, fuzz_one};
 
 fuzz_target!(|data: &[u8]| {
     fuzz_one(File::Configuration, data);

@@ -2,7 +2,7 @@
 //! few cache lines is the processor's.
 //!
 //! A file describes one [`MdFile`]; [`MdFile::costs`] checks it and gives the [`MdCosts`] on some [`Cores`]. How md acts
-//! with them is the simulator's (`crates/sim/src/stacks/md_2018`).
+//! with them is in `crates/timed/src/stacks/md_2018`.
 
 use crate::host::SCHEMA;
 use crate::platform::Cores;

@@ -1,24 +1,16 @@
-//! Virtual time: the real engine, controller and metadata over drives that exist in memory only.
-//!
-//! # The fault world
+//! The fault world: the real engine, controller and metadata in virtual time, over drives that exist in memory only.
 //!
 //! A seed draws a [`history`]: an array, clients, operators, and what goes wrong. [`run`] carries it out.
 //! The array's [`process`] is made of the engine's own shards, each in a [`world::SimWorld`]; what is
-//! outside of it is the [`machine`]: drives ([`drive`]), memory, messages between shards, and a [`queue`]
-//! of what happens next. Drives have real sectors, a volatile cache, and real metadata, which is chosen and
+//! outside of it is the [`machine`]: drives ([`drive`]), memory, messages between shards, and a queue
+//! of what happens next ([`virtual_time`]). Drives have real sectors, a volatile cache, and real metadata, which is chosen and
 //! started by the same code as in the serving process ([`assembly`]).
 //! The [`oracle`] knows what every sector may hold; the [`budget`] says which faults an array has to
 //! survive. A [`campaign`] runs many seeds, and [`shrink`] makes those that fail small.
 //!
-//! # The planning world
-//!
-//! [`timed`] runs the same shards over drives that are models of speed: no bytes, no faults, and processor time
-//! that is charged by what the engine counts. What others put in their place are [`stacks`].
-//! [`predict`] leads from a configuration to its figures.
-//!
 //! # The rule
 //!
-//! A history, or a run, is a function of its seed: no clock, no threads, no addresses, no hash order, and every
+//! A history is a function of its seed: no clock, no threads, no addresses, no hash order, and every
 //! component draws from a stream of its own ([`random`]). So the seed alone repeats it, anywhere.
 
 pub mod budget;
@@ -30,13 +22,9 @@ pub mod history;
 pub mod journal;
 pub mod machine;
 pub mod oracle;
-pub mod predict;
 pub mod process;
-pub mod queue;
 pub mod run;
 pub mod shrink;
-pub mod stacks;
-pub mod timed;
 pub mod watch;
 pub mod world;
 

@@ -1,7 +1,7 @@
 //! `predict`: what drives or arrays will do, in virtual time.
 //!
-//! A file names setups and points, in the form of the frozen claims; drives may be files of the user's. The [`sim`]
-//! crate runs them ([`sim::predict`]); this command reads what is named and tells what came of it.
+//! A file names setups and points, in the form of the frozen claims; drives may be files of the user's.
+//! [`planner::predict`] runs them; this command reads what is named and tells what came of it.
 
 use super::progress::HowArgs;
 use super::words::print_text;
@@ -16,9 +16,9 @@ use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::{PointResult, Provenance, Results};
 use lab::schema::setup::Reference;
 use models::library::path_and_id;
-use sim::predict::library::Library;
-use sim::predict::many::Wanted;
-use sim::predict::{Answer, Virtual};
+use planner::predict::library::Library;
+use planner::predict::many::Wanted;
+use planner::predict::{Answer, Virtual};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use super::bar::Bar;
 use super::remembered::{Kept, Remembered};
 use clap::builder::RangedU64ValueParser;
-use sim::predict::Virtual;
-use sim::predict::many::{Answered, Wanted, answer_all, work};
+use planner::predict::Virtual;
+use planner::predict::many::{Answered, Wanted, answer_all, work};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 

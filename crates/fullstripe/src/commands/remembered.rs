@@ -16,8 +16,8 @@
 
 use super::words::print_note;
 use anyhow::{Context, Result, ensure};
+use planner::predict::{Answer, digest};
 use serde::{Deserialize, Serialize};
-use sim::predict::{Answer, digest};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -195,8 +195,8 @@ mod tests {
     use lab::schema::metric::Metric;
     use lab::schema::results::Value;
     use lab::statistics::interval::Interval;
-    use sim::predict::CoresByBook;
-    use sim::predict::point::Rebuild;
+    use planner::predict::CoresByBook;
+    use planner::predict::point::Rebuild;
     use std::collections::BTreeMap;
 
     /// Numbers that only an exact form brings back.

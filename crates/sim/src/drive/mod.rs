@@ -4,7 +4,6 @@
 pub mod cache;
 pub mod faults;
 pub mod lies;
-pub mod modelled;
 pub mod store;
 pub mod timing;
 
@@ -17,7 +16,7 @@ use faults::{AGAIN, Faults};
 use lies::{Lies, Untruth, differing};
 use std::ops::Range;
 use store::{SECTOR_BYTES, Store};
-use timing::{Place, Timing};
+use virtual_time::timing::{Place, Timing};
 
 /// A drive. See the module's prose.
 pub struct Drive {

@@ -4,7 +4,6 @@
 mod pending;
 
 use super::{Ending, Happening, Machine, Note};
-use crate::drive::timing::Place;
 use crate::history::Errand;
 use engine::control::message::Message;
 use engine::control::record::Record;
@@ -14,6 +13,7 @@ use engine::token::Token;
 use engine::units::{Buffer, MemberId, ShardId};
 use engine::world::Input;
 use std::collections::VecDeque;
+use virtual_time::timing::Place;
 
 /// Records of a drive that can come back.
 const RECORDS_KEPT: usize = 5;

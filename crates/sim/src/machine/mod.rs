@@ -8,7 +8,6 @@ pub mod refusals;
 use crate::drive::Drive;
 use crate::history::{Errand, Strike};
 use crate::journal::Journal;
-use crate::queue::Queue;
 use crate::random::Stream;
 use assembly::persist::Persister;
 use command::{Command, Part};
@@ -19,6 +18,7 @@ use engine::units::{Buffer, MemberId, Nanos};
 use engine::world::Input;
 use refusals::Refusals;
 use std::collections::VecDeque;
+use virtual_time::queue::Queue;
 
 /// Longest time from an input's arrival to the turn that takes it.
 const TURN_DELAY_NS: u64 = 8_000;

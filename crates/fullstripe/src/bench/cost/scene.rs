@@ -15,9 +15,9 @@ use engine::turn::Shard;
 use engine::units::{Nanos, ShardId, VolumeId};
 use engine::world::Input;
 use serde::{Deserialize, Serialize};
-use sim::timed::array::Array;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use timed::array::Array;
 
 /// A turn of the loop takes so long.
 const TURN_NS: u64 = 1000;

@@ -6,7 +6,7 @@ use crate::commands::predict::number;
 use crate::commands::words::{print_json, print_text, table};
 use anyhow::Result;
 use lab::claims::book::{Book, Questions};
-use sim::predict::fitted::{Fitted, fitted, left_out};
+use planner::predict::fitted::{Fitted, fitted, left_out};
 use std::collections::BTreeSet;
 
 /// Prints it.

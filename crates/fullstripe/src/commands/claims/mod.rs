@@ -20,11 +20,11 @@ use lab::claims::score::score;
 use lab::schema::configuration::Configuration;
 use lab::schema::nearest::nearest;
 use orderings::Orderings;
+use planner::predict::Virtual;
+use planner::predict::limits::Depth;
+use planner::predict::many::{Answered, Wanted};
 use report::{Calculated, Report};
 use rules::Checked;
-use sim::predict::Virtual;
-use sim::predict::limits::Depth;
-use sim::predict::many::{Answered, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 

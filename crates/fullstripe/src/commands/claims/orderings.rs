@@ -9,9 +9,9 @@ use crate::commands::words::table;
 use lab::claims::book::{Book, Mechanism, Questions};
 use lab::claims::score::{Row, score};
 use lab::statistics::interval::Verdict;
+use planner::predict::Virtual;
+use planner::predict::mechanisms::{self, Mechanisms};
 use serde::Serialize;
-use sim::predict::Virtual;
-use sim::predict::mechanisms::{self, Mechanisms};
 use std::collections::BTreeMap;
 
 /// An ordering with and without its mechanism.

@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use lab::schema::configuration::{Configuration, read_configurations};
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::Level;
-use sim::predict::many::{Answered, Wanted};
-use sim::predict::{Answer, UNWRITTEN, Virtual};
+use planner::predict::many::{Answered, Wanted};
+use planner::predict::{Answer, UNWRITTEN, Virtual};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Points for the rules, whatever else is run.

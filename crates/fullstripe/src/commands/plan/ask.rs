@@ -11,10 +11,10 @@ use lab::schema::nearest::nearest;
 use lab::schema::setup::{Condition, Level, Reference, Setup};
 use lab::workload::size::Size;
 use lab::workload::{Broken, Operation, Workload};
+use planner::predict::library::Library;
+use planner::predict::point::STACKS;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use sim::predict::library::Library;
-use sim::predict::point::STACKS;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

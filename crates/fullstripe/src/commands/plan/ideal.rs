@@ -7,8 +7,8 @@ use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use models::platform::Graph;
 use models::profile::Profile;
+use planner::predict::library::Library;
 use serde::{Deserialize, Serialize};
-use sim::predict::library::Library;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What it says.

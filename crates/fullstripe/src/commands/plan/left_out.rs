@@ -6,8 +6,8 @@ use super::sweep::{Sweep, Variation};
 use lab::schema::catalogue::Catalogue;
 use lab::schema::setup::{Level, Setup};
 use lab::workload::Broken;
+use planner::predict::library::Library;
 use serde::{Deserialize, Serialize};
-use sim::predict::library::Library;
 use std::fmt::Write as _;
 
 /// The levels of a plan that names none.

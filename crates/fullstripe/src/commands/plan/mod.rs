@@ -1,6 +1,6 @@
 //! `plan`: what so many of these drives will do on this platform, what limits them, and what is behind that.
 //!
-//! The command line (and a file of loads, and a plan to compare with) becomes configurations ([`ask`]); [`sim`] runs
+//! The command line (and a file of loads, and a plan to compare with) becomes configurations ([`ask`]); [`planner::predict`] runs
 //! them in virtual time, the engine itself included; [`ideal`] is what a plain calculator says beside; [`notes`] tells
 //! where a plan leaves what was ever measured; [`report`] is for programs, [`text`] for people, with [`compare`] where
 //! there are two plans; [`sweep`] and [`plot`] are for the shape of things over a range.
@@ -27,9 +27,9 @@ use crate::terminal::Paper;
 use anyhow::{Result, bail};
 use ask::{Asked, asked};
 use lab::schema::metric::{Metric, Statistic};
-use sim::predict::Virtual;
-use sim::predict::limits::Depth;
-use sim::predict::many::Wanted;
+use planner::predict::Virtual;
+use planner::predict::limits::Depth;
+use planner::predict::many::Wanted;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 

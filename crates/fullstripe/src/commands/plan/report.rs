@@ -10,11 +10,11 @@ use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use lab::schema::results::Value;
 use lab::statistics::interval::Interval;
+use planner::predict::CoresByBook;
+use planner::predict::library::Library;
+use planner::predict::limits::Limits;
+use planner::predict::many::Answered;
 use serde::{Deserialize, Serialize};
-use sim::predict::CoresByBook;
-use sim::predict::library::Library;
-use sim::predict::limits::Limits;
-use sim::predict::many::Answered;
 use std::collections::BTreeMap;
 
 /// The plan.

@@ -14,8 +14,8 @@ use engine::plan::PIECES_MAX;
 use lab::schema::configuration::Configuration;
 use lab::schema::setup::Level;
 use lab::workload::Operation;
+use planner::predict::point::CHUNK_KIB;
 use serde::{Deserialize, Serialize};
-use sim::predict::point::CHUNK_KIB;
 use std::fmt::Write as _;
 
 /// From so many bytes read for each one written on it is told: less comes of the first and last stripe of a run.

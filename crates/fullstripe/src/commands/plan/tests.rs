@@ -8,7 +8,7 @@ use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::Value;
 use lab::schema::setup::{Condition, Level};
 use lab::statistics::interval::Interval;
-use sim::predict::library::Library;
+use planner::predict::library::Library;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Parser)]
@@ -270,7 +270,7 @@ fn what_is_suggested_is_accepted() {
                     panic!("{option} {wrong} offers {id}, which is refused: {error}")
                 });
                 for case in cases {
-                    let point = sim::predict::point::Point::new(&case.configuration, &library);
+                    let point = planner::predict::point::Point::new(&case.configuration, &library);
                     assert!(
                         point.is_ok(),
                         "{option} {wrong} offers {id}: {:?}",
@@ -383,7 +383,7 @@ fn told(columns: Option<usize>) -> String {
                 point.metrics.insert(metric, Value::new(metric, value));
             }
         }
-        point.cores = Some(sim::predict::CoresByBook {
+        point.cores = Some(planner::predict::CoresByBook {
             client: 0.21,
             kernel: 0.89,
             raid: 0.11,

@@ -96,7 +96,7 @@ fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for point in points {
         let latency = |statistic| figure(point, Metric::Latency(statistic));
-        let book = |of: fn(&sim::predict::CoresByBook) -> f64| {
+        let book = |of: fn(&planner::predict::CoresByBook) -> f64| {
             point
                 .cores
                 .as_ref()

@@ -3,7 +3,7 @@
 use crate::commands::bar::Bar;
 use crate::commands::words::print_text;
 use anyhow::{Result, ensure};
-use sim::predict::fingerprint;
+use planner::predict::fingerprint;
 use std::process::ExitCode;
 
 /// Runs `sim digest`.

@@ -1,0 +1,352 @@
+//! A point that can be run: configuration, drives, surroundings and stack put together.
+
+use super::library::Library;
+use super::mechanisms::Mechanisms;
+use super::resources::Resource;
+use super::surroundings::Surroundings;
+use anyhow::{Result, bail};
+use engine::layout;
+use lab::claims::predictor::NotModelled;
+use lab::schema::configuration::{Configuration, State};
+use lab::schema::metric::Metric;
+use lab::schema::setup::{Condition, Level};
+use lab::workload::meter::Figures;
+use lab::workload::{Operation, Workload};
+use models::drive::{self, Drive};
+use models::profile::Profile;
+use serde::{Deserialize, Serialize};
+use timed::array::{Array, Rebuilding};
+use timed::host::Books;
+use timed::machine::SharedPlatform;
+use timed::run::{Outcome, Setup, Window, run};
+use timed::stacks::Stack;
+use timed::stacks::faster::Faster;
+use timed::stacks::fullstripe::Fullstripe;
+use timed::stacks::md_2018::Md2018;
+use timed::stacks::none::NoRaid;
+
+/// Chunk of the engine's arrays unless a setup says another: what `create` takes.
+pub const CHUNK_KIB: u32 = 128;
+/// What metadata and logs take of each drive, at least.
+const RESERVE_BYTES: u64 = 64 << 20;
+/// Cores that run the engine, unless somebody asks for more.
+const SHARDS: u8 = 1;
+/// The slot of the drive that is missing or new, where one is: its neighbours are alike.
+const AFFECTED_SLOT: u8 = 0;
+/// Linux md of 2018.
+const MD_2018: &str = "md-2018";
+/// The stacks that are modelled: of one drive alone, and of arrays.
+pub const STACKS: [&str; 3] = ["none", "fullstripe", MD_2018];
+
+/// Where drives start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// In the state that the configuration says.
+    AsPut,
+    /// The same, with the clean pool used up, each drive somewhere in its period of collection.
+    Spent,
+    /// The same, all drives about to collect: see [`Drive::spend_pool_in_step`].
+    SpentInStep,
+}
+
+impl Start {
+    /// What runs begin with that are only compared with each other.
+    #[must_use]
+    pub fn in_step(self) -> Start {
+        match self {
+            Start::Spent => Start::SpentInStep,
+            other => other,
+        }
+    }
+}
+
+/// See the module's prose.
+#[derive(Clone, Debug)]
+pub struct Point {
+    profile: Profile,
+    surroundings: Surroundings,
+    configuration: Configuration,
+}
+
+/// What one run says.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Of the clients.
+    pub figures: Figures,
+    /// Commands of drives.
+    pub commands: u64,
+    /// Of everything that has happened, and when.
+    pub digest: u64,
+    /// Processor time by who has to account for it; `None` where no processors are modelled.
+    pub books: Option<Books>,
+    /// How fast a rebuild went.
+    pub rebuild: Option<Rebuild>,
+    /// Bytes that drives read for each byte that clients wrote.
+    pub read_per_written: f64,
+    watts: f64,
+}
+
+/// A rebuild beside the load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rebuild {
+    /// Bytes of each drive per second.
+    pub bytes_per_s: f64,
+    /// Bytes of a drive.
+    pub total_bytes: u64,
+}
+
+impl Measured {
+    /// A figure; `None` if the run does not have it.
+    #[must_use]
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Watts => Some(self.watts),
+            Metric::CpuCores => {
+                let books = self.books?;
+                Some(books.cores(self.figures.window_ns))
+            }
+            other => other.of(&self.figures),
+        }
+    }
+}
+
+impl Point {
+    /// A configuration with what the library has for it.
+    ///
+    /// # Errors
+    ///
+    /// What of it is not modelled.
+    pub fn new(configuration: &Configuration, library: &Library) -> Result<Point, NotModelled> {
+        let setup = &configuration.setup;
+        let missing = |reason: String| Err(NotModelled { reason });
+        if configuration.workload.op == Operation::Act {
+            return missing("the load \"act\" is not modelled yet".to_owned());
+        }
+        if !STACKS.contains(&setup.stack.as_str()) {
+            return missing(format!("the stack \"{}\" is not modelled yet", setup.stack));
+        }
+        let point = Point {
+            profile: library.profile(&setup.drive)?.clone(),
+            surroundings: Surroundings::of(setup, library)?,
+            configuration: configuration.clone(),
+        };
+        if let Err(error) = point.stack() {
+            return missing(format!("{error:#}"));
+        }
+        Ok(point)
+    }
+
+    /// What is connected where.
+    #[must_use]
+    pub fn setup(&self) -> &lab::schema::setup::Setup {
+        &self.configuration.setup
+    }
+
+    /// What surrounds its drives.
+    #[must_use]
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// What is asked of it.
+    #[must_use]
+    pub fn workload(&self) -> &Workload {
+        &self.configuration.workload
+    }
+
+    /// Whether the load leaves the drives as they are: nothing is written, or at random on what is scattered
+    /// already.
+    #[must_use]
+    pub fn keeps_order(&self) -> bool {
+        let workload = self.workload();
+        let is_random = matches!(workload.op, Operation::RandWrite | Operation::RandMix);
+        let is_scattered = matches!(self.configuration.state, State::Steady | State::Worn);
+        workload.read_percent() == Some(100) || (is_random && is_scattered)
+    }
+
+    /// Bytes that clients see.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.stack().map_or(0, |stack| stack.size_bytes())
+    }
+
+    fn stack(&self) -> Result<Box<dyn Stack>> {
+        let setup = &self.configuration.setup;
+        let threads = self.workload().threads;
+        let Some(level) = setup.level.array() else {
+            return Ok(Box::new(NoRaid::new(self.profile.capacity_bytes, threads)));
+        };
+        let Ok(members) = u8::try_from(setup.count) else {
+            bail!("{} drives are more than an array can have", setup.count);
+        };
+        let md = match setup.stack.as_str() {
+            MD_2018 => Some(
+                self.surroundings
+                    .md(u64::from(threads) + u64::from(self.engine_cores()))?,
+            ),
+            _ => None,
+        };
+        let chunk_bytes = match setup.chunk_kib {
+            Some(chunk_kib) => chunk_kib.saturating_mul(1024),
+            None => md.map_or(CHUNK_KIB * 1024, |costs| costs.chunk_bytes),
+        };
+        let room_bytes = self.profile.capacity_bytes.saturating_sub(RESERVE_BYTES);
+        let unit_bytes = u64::from(chunk_bytes.max(1 << 20));
+        let array = Array {
+            level,
+            members,
+            chunk_bytes,
+            component_bytes: room_bytes / unit_bytes * unit_bytes,
+            logged: level == layout::Level::Raid5,
+            volatile_cache: false,
+            missing: (setup.condition == Some(Condition::Degraded)).then_some(AFFECTED_SLOT),
+            rebuilding: (setup.condition == Some(Condition::Rebuilding)).then(|| Rebuilding {
+                slot: AFFECTED_SLOT,
+                rate_bytes_per_s: u64::from(setup.rebuild_mb_s.unwrap_or(0)) * 1_000_000,
+            }),
+            shards: self.engine_cores(),
+        };
+        if let Some(costs) = md {
+            return Ok(Box::new(Md2018::new(&array, costs, threads)?));
+        }
+        let prices = &self.surroundings.prices;
+        Ok(Box::new(Fullstripe::new(&array, prices)?))
+    }
+
+    /// Whether the stack has cores of its own, and does not work on the clients'.
+    #[must_use]
+    pub fn has_stack_cores(&self) -> bool {
+        self.engine_cores() > 0
+    }
+
+    /// Cores that run nothing but the stack.
+    fn engine_cores(&self) -> u8 {
+        let setup = &self.configuration.setup;
+        match (setup.stack.as_str(), setup.level) {
+            (_, Level::Single) => 0,
+            // RAID 5 has a thread of its own.
+            (MD_2018, level) => u8::from(level == Level::Raid5),
+            // A check has seen to it that there are not so many.
+            _ => setup
+                .engine_cores
+                .map_or(SHARDS, |cores| u8::try_from(cores).unwrap_or(u8::MAX)),
+        }
+    }
+
+    /// The same with a resource so many times as fast.
+    #[must_use]
+    pub fn faster(&self, resource: &Resource, times: f64) -> Point {
+        let mut faster = self.clone();
+        let is_on_clients_cores = !self.has_stack_cores();
+        faster.surroundings = self
+            .surroundings
+            .faster(resource, times, is_on_clients_cores);
+        resource.speed_up(&mut faster.profile, times);
+        faster
+    }
+
+    /// The same without some mechanisms.
+    #[must_use]
+    pub fn without(mut self, off: &Mechanisms) -> Point {
+        off.apply_to_drives(&mut self.profile, self.configuration.state);
+        self.surroundings = self.surroundings.without(off);
+        self
+    }
+
+    /// The same with so many times as many requests outstanding.
+    #[must_use]
+    pub fn deeper(&self, times: u32) -> Point {
+        let mut deeper = self.clone();
+        let depth = &mut deeper.configuration.workload.qd;
+        *depth = depth.map(|depth| depth.saturating_mul(times));
+        deeper
+    }
+
+    fn drive(&self, start: Start, seed: u64, index: u64) -> Drive {
+        let is_new = index == u64::from(AFFECTED_SLOT)
+            && self.setup().condition == Some(Condition::Rebuilding);
+        let state = match self.configuration.state {
+            // As far as it has been filled, it was written in order.
+            _ if is_new => drive::State::Filled,
+            State::Fresh => drive::State::Fresh,
+            State::Filled => drive::State::Filled,
+            State::Steady => drive::State::Steady,
+            State::Worn => drive::State::Worn,
+        };
+        let port = self.surroundings.port(&self.profile);
+        let mut drive = Drive::new(&self.profile, state, port, seed, index);
+        match start {
+            Start::AsPut => {}
+            Start::Spent => drive.spend_pool(),
+            Start::SpentInStep => drive.spend_pool_in_step(),
+        }
+        drive
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    ///
+    /// When the workload has no room on the drives, or a law of virtual time does not hold.
+    pub fn run(&self, start: Start, seed: u64, window: Window) -> Result<Outcome> {
+        Ok(self.watch(start, seed, window)?.0)
+    }
+
+    /// The same, with the machine afterwards, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Point::run`].
+    pub fn watch(
+        &self,
+        start: Start,
+        seed: u64,
+        window: Window,
+    ) -> Result<(Outcome, Option<SharedPlatform>)> {
+        let mut stack = self.stack()?;
+        let speed = self.surroundings.stack_speed();
+        if speed > 1.0 {
+            stack = Box::new(Faster::new(stack, (speed * 1e3) as u64));
+        }
+        let drives = (0..stack.drives() as u64).map(|index| self.drive(start, seed, index));
+        let (drives, platform) = self.surroundings.hang(drives.collect(), &self.profile)?;
+        if let Some(platform) = &platform {
+            stack.work_in(platform.clone());
+        }
+        let setup = Setup {
+            drives,
+            stack,
+            host: self.surroundings.host(self.workload(), self.engine_cores()),
+            workload: self.configuration.workload.clone(),
+            seed,
+        };
+        Ok((run(setup, window)?, platform))
+    }
+
+    /// Runs it once, for its figures.
+    ///
+    /// # Errors
+    ///
+    /// As [`Point::run`].
+    pub fn measure(&self, start: Start, seed: u64, window: Window) -> Result<Measured> {
+        let outcome = self.run(start, seed, window)?;
+        let window_ns = outcome.figures.window_ns.max(1);
+        Ok(Measured {
+            // Nanojoules in nanoseconds are watts.
+            watts: outcome.energy_nj as f64 / window_ns as f64,
+            books: self.surroundings.has_processors().then_some(outcome.books),
+            rebuild: outcome.rebuilt.map(|[begun, ended]| {
+                let done_bytes = ended.done_bytes.saturating_sub(begun.done_bytes);
+                Rebuild {
+                    bytes_per_s: done_bytes as f64 * 1e9 / window_ns as f64,
+                    total_bytes: ended.total_bytes,
+                }
+            }),
+            read_per_written: outcome.counters.member_read_bytes as f64
+                / outcome.counters.write_bytes.max(1) as f64,
+            commands: outcome.commands,
+            digest: outcome.digest,
+            figures: outcome.figures,
+        })
+    }
+}

@@ -1,0 +1,256 @@
+//! From when and for how long a point is measured.
+//!
+//! A window from the start is run as it stands. Everything else asks for the long run, and a long run need not be
+//! waited for where one knows what it comes to: a **trial** of a second (less for a quick plan) tells when answers have settled (MSER-5) and
+//! whether the drives' clean pools sink. If they do, drives start with spent pools; if they sink so slowly that the
+//! window may begin before they are empty, the window is run as it stands. A load that changes what lies on the
+//! drives (first writes, writes in order on what was scattered) is never cut short.
+//!
+//! In the long run a window is as long as its figures need ([`requests_wanted`]): a longer one would only be less
+//! noisy.
+
+use super::point::{Point, Start};
+use anyhow::Result;
+use lab::schema::metric::{Metric, Statistic};
+use lab::statistics::warm_up::mser_5;
+use repeatable::random::Stream;
+use std::collections::BTreeSet;
+use timed::run::{Outcome, Window};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+/// Length of the longest trial.
+const TRIAL_MAX_NS: u64 = 16 * S;
+/// Longest window, for loads of few requests.
+const WINDOW_MAX_NS: u64 = 600 * S;
+/// Requests of one run, for rates and means.
+const REQUESTS_MIN: u64 = 50_000;
+/// The same of a quick plan: five runs together have a hundred requests beyond 99.9 %.
+const QUICK_REQUESTS: u64 = 30_000;
+/// A window begins later by at most this part of its length.
+const LATER: u64 = 8;
+/// How many times sooner than the window pools have to be empty, in percent, to start without them.
+const SURELY_PERCENT: u128 = 120;
+
+/// How much work goes into a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// Requests of one run: see [`requests_wanted`].
+    pub requests: u64,
+    /// Length of the first trial.
+    trial_ns: u64,
+    /// Shortest window of a load that only reads, and of one that writes: that is hundreds of periods of collection
+    /// (some 8 ms each), so that one of which only a part lies in the window does not show. A quick plan has dozens.
+    read_window_min_ns: u64,
+    write_window_min_ns: u64,
+    /// What is cut at least, however soon a run has settled.
+    cut_min_ns: u64,
+    /// A pool that loses less than this in a trial, of which a quarter is cut, is not being emptied: buffers come
+    /// and go by about as much.
+    sinks_bytes: u64,
+}
+
+impl Effort {
+    /// What figures that are to be judged take.
+    #[must_use]
+    pub fn full(requests: u64) -> Effort {
+        Effort {
+            requests,
+            trial_ns: S,
+            read_window_min_ns: 250 * MS,
+            write_window_min_ns: 4 * S,
+            cut_min_ns: 50 * MS,
+            sinks_bytes: 8 << 20,
+        }
+    }
+
+    /// A second or two of this machine's time: a plan that somebody waits for. Its percentiles are those of the
+    /// runs together.
+    #[must_use]
+    pub fn quick() -> Effort {
+        Effort {
+            requests: QUICK_REQUESTS,
+            trial_ns: 50 * MS,
+            read_window_min_ns: 40 * MS,
+            write_window_min_ns: 400 * MS,
+            cut_min_ns: 10 * MS,
+            sinks_bytes: 4 << 20,
+        }
+    }
+}
+
+/// How a point is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where drives start.
+    pub start: Start,
+    /// What is measured.
+    pub window: Window,
+    /// What a reader has to know about it.
+    pub notes: Vec<String>,
+    /// Commands that trials took.
+    pub commands: u64,
+}
+
+impl Plan {
+    /// What is measured of the run of a seed. Where drives collect, windows begin at moments that chance takes: that a
+    /// window ends within a period would else make all runs alike too fast, or too slow.
+    #[must_use]
+    pub fn window_of(&self, seed: u64) -> Window {
+        let Window { from_ns, until_ns } = self.window;
+        let later_ns = match self.start {
+            Start::Spent => {
+                let room_ns = (until_ns - from_ns) / LATER;
+                Stream::new(seed, "window", 0).below(room_ns)
+            }
+            _ => 0,
+        };
+        Window {
+            from_ns: from_ns + later_ns,
+            until_ns: until_ns + later_ns,
+        }
+    }
+}
+
+/// Requests of one run that support the figures: a percentile needs ten independent ones beyond it, and
+/// neighbours are not independent.
+#[must_use]
+pub fn requests_wanted(wanted: &BTreeSet<Metric>, deep: bool) -> u64 {
+    let of = |metric: &Metric| match metric {
+        Metric::Latency(statistic) | Metric::Response(statistic) => match statistic {
+            Statistic::P99_9 | Statistic::P99_99 => 1_000_000,
+            Statistic::P99_999 if deep => 5_000_000,
+            Statistic::P99 => 100_000,
+            _ => REQUESTS_MIN,
+        },
+        _ => REQUESTS_MIN,
+    };
+    wanted.iter().map(of).max().unwrap_or(REQUESTS_MIN)
+}
+
+/// What a trial says.
+struct Trial {
+    /// From when on answers have settled; `None` if they have not.
+    settled_ns: Option<u64>,
+    /// Answers per second after that.
+    iops: f64,
+    /// When the pools will be empty, if they sink.
+    empty_at_ns: Option<u64>,
+}
+
+impl Trial {
+    fn of(outcome: &Outcome, length_ns: u64, sinks_bytes: u64) -> Trial {
+        let series = &outcome.series;
+        let answers: Vec<f64> = series.answers().iter().map(|&count| count as f64).collect();
+        let cut = mser_5(&answers);
+        let from = cut.unwrap_or(answers.len() / 2);
+        let settled: f64 = answers[from..].iter().sum();
+        let settled_ns = (answers.len() - from) as u64 * series.part_ns();
+        let [begun, ended] = outcome.pool_bytes;
+        let sunk_bytes = begun
+            .zip(ended)
+            .map_or(0, |(begun, ended)| begun.saturating_sub(ended));
+        let empty_at_ns = (sunk_bytes >= sinks_bytes).then(|| {
+            let left_bytes = u128::from(ended.unwrap_or(0));
+            let window_ns = u128::from(outcome.figures.window_ns);
+            let left_ns = left_bytes * window_ns / u128::from(sunk_bytes);
+            length_ns.saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
+        });
+        // A pool that is empty by now may not have sunk much in the trial.
+        let is_empty = outcome.counters.member_writes > 0 && ended == Some(0);
+        Trial {
+            settled_ns: cut.map(|cut| cut as u64 * series.part_ns()),
+            iops: settled * 1e9 / settled_ns.max(1) as f64,
+            empty_at_ns: empty_at_ns.or_else(|| is_empty.then_some(length_ns)),
+        }
+    }
+}
+
+/// Chooses how a point is measured.
+///
+/// # Errors
+///
+/// As [`Point::run`].
+pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
+    let workload = point.workload();
+    let skip_ns = u64::from(workload.skip_seconds.unwrap_or(0)) * S;
+    let length_ns = workload.seconds.map(|seconds| u64::from(seconds) * S);
+    let as_it_stands = |length_ns, commands, notes| Plan {
+        start: Start::AsPut,
+        window: Window {
+            from_ns: skip_ns,
+            until_ns: skip_ns + length_ns,
+        },
+        notes,
+        commands,
+    };
+    if let Some(length_ns) = length_ns
+        && (skip_ns == 0 || !point.keeps_order())
+    {
+        return Ok(as_it_stands(length_ns, 0, Vec::new()));
+    }
+    let mut commands = 0;
+    let trial = settle(point, Start::AsPut, seed, effort, &mut commands)?;
+    let window_starts_late =
+        |empty_at_ns: u64| u128::from(empty_at_ns) * SURELY_PERCENT <= u128::from(skip_ns) * 100;
+    let start = match (trial.empty_at_ns, length_ns) {
+        (None, _) => Start::AsPut,
+        (Some(_), None) => Start::Spent,
+        (Some(empty_at_ns), Some(_)) if window_starts_late(empty_at_ns) => Start::Spent,
+        (Some(_), Some(length_ns)) => return Ok(as_it_stands(length_ns, commands, Vec::new())),
+    };
+    let trial = match start {
+        Start::AsPut => trial,
+        _ => settle(point, start, seed, effort, &mut commands)?,
+    };
+    let needed_ns = effort.requests as f64 * 1e9 / trial.iops.max(1e-3);
+    let window_min_ns = match workload.read_percent() {
+        Some(100) => effort.read_window_min_ns,
+        _ => effort.write_window_min_ns,
+    };
+    let needed_ns = (needed_ns as u64).clamp(window_min_ns, WINDOW_MAX_NS);
+    let from_ns = trial
+        .settled_ns
+        .unwrap_or(TRIAL_MAX_NS)
+        .max(effort.cut_min_ns);
+    let window = Window {
+        from_ns,
+        until_ns: from_ns + needed_ns.min(length_ns.unwrap_or(u64::MAX)),
+    };
+    let unsettled = "answers had not settled when the window began";
+    let notes = trial.settled_ns.is_none().then(|| unsettled.to_owned());
+    Ok(Plan {
+        start,
+        window,
+        notes: notes.into_iter().collect(),
+        commands,
+    })
+}
+
+/// Tries for longer until answers have settled.
+fn settle(
+    point: &Point,
+    start: Start,
+    seed: u64,
+    effort: Effort,
+    commands: &mut u64,
+) -> Result<Trial> {
+    // A demand little above what goes on for ever empties a pool slowly.
+    let is_demanded = point.workload().demand_iops.is_some();
+    let mut length_ns = if is_demanded { S } else { effort.trial_ns };
+    loop {
+        let window = Window {
+            from_ns: length_ns / 4,
+            until_ns: length_ns,
+        };
+        let outcome = point.run(start, seed, window)?;
+        *commands += outcome.commands;
+        let trial = Trial::of(&outcome, length_ns, effort.sinks_bytes);
+        let is_done = trial.settled_ns.is_some() || length_ns >= TRIAL_MAX_NS;
+        // What has to start with an empty pool is tried again anyway.
+        if is_done || (start == Start::AsPut && trial.empty_at_ns.is_some()) {
+            return Ok(trial);
+        }
+        length_ns *= 2;
+    }
+}

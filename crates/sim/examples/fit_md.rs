@@ -1,8 +1,0 @@
-//! Fits the one constant of the model of Linux md again, to the one published number that it comes from:
-//! `cargo run --release -p sim --example fit_md`.
-
-fn main() -> Result<(), lab::schema::document::Refusal> {
-    let cycles = sim::predict::fitted::md::fit()?;
-    println!("work.stripe_pass_cycles = {cycles}");
-    Ok(())
-}
