@@ -1,6 +1,6 @@
 //! The `fullstripe` command: see `fullstripe --help`.
 
-// They panic where nobody reads any more; `commands::words` prints.
+// They panic where nobody reads any more; `terminal::print` prints.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use clap::{ArgMatches, ColorChoice, FromArgMatches, Parser, Subcommand};

@@ -3,7 +3,7 @@
 //! A shell asks the program itself while somebody types ([`offer_completions`]), because only a running array knows
 //! its drives; `completions` prints what makes the shell ask.
 
-use crate::commands::words::print_text;
+use crate::terminal::print::print_text;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::env::Shells;

@@ -3,13 +3,13 @@
 
 use super::names::NameError;
 use super::schema::ErrorBody;
-use crate::commands::words::without_error_number;
 use crate::serve::events::NotDone;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use engine::control::message::Refused;
 use std::fmt;
+use words::without_error_number;
 
 /// A status code and one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@
 //! is dropped and counted. A call that takes longer than 30 s is killed, with everything it
 //! started.
 
-use crate::commands::words::print_note;
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
+use crate::terminal::print::print_note;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Write;

@@ -10,7 +10,6 @@ use super::schema::{
     Done, ErrorBody, FailRequest, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest,
 };
 use super::state::{App, blocking};
-use crate::commands::words::size;
 use crate::serve::events::NotDone;
 use crate::serve::status::{MemberStatus, Status, VolumeStatus};
 use axum::Json;
@@ -20,6 +19,7 @@ use engine::control::message::{Command, Refused};
 use engine::units::{MemberId, Slot, VolumeId};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use words::size;
 
 type Answer = Result<Json<Done>, ApiError>;
 type Named = Path<String>;

@@ -4,7 +4,6 @@ use super::errors::ApiError;
 use super::names;
 use super::schema::{Done, ErrorBody, ScheduleRequest};
 use super::state::{App, blocking};
-use crate::commands::words::duration;
 use crate::serve::scrub::explain::Explanation;
 use crate::serve::scrub::kept::Schedule;
 use crate::serve::scrub::now_s;
@@ -14,6 +13,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use std::sync::Arc;
+use words::duration;
 
 /// Longest period of a schedule: ten years.
 const EVERY_S_MAX: u64 = 10 * 365 * 24 * 3600;

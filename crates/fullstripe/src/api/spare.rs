@@ -14,7 +14,6 @@ use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
 use crate::commands::foreign::{Ends, in_words};
 use crate::commands::occupied;
-use crate::commands::words::size;
 use crate::container::Container;
 use crate::container::bitmap::returning;
 use crate::container::log::{initialise_all, logged_volumes};
@@ -35,6 +34,7 @@ use metadata::imsm::{Mpb, SectorSize};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use words::size;
 
 /// A drive that was just removed is let go of by the data threads a moment later.
 const RELEASE_WITHIN: Duration = Duration::from_millis(500);

@@ -2,8 +2,8 @@
 
 use super::config::{BenchJob, Config, Workload};
 use super::cost::CostArgs;
-use crate::commands::sizes::parse_chunk;
-use crate::commands::words::parse_level;
+use crate::commands::arguments::parse_chunk;
+use crate::commands::arguments::parse_level;
 use crate::commands::write_hole::WriteHole;
 use anyhow::{anyhow, bail, ensure};
 use drives::completion::CompletionMode;

@@ -39,8 +39,8 @@ mod window;
 pub use args::BenchArgs;
 pub(crate) use run::measure;
 
-use crate::commands::words::{print_json, print_text};
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
 use serde::Serialize;
 use std::process::ExitCode;
 

@@ -2,12 +2,13 @@
 
 use super::Reach;
 use crate::api::schema::{Events, NumberedEvent};
-use crate::commands::words::{date, print_note, print_text};
 use crate::serve::events::START_NOTE;
+use crate::terminal::print::{print_note, print_text};
 use anyhow::Result;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
+use words::date;
 
 /// Which events.
 #[derive(Args, Debug)]

@@ -1,12 +1,12 @@
 //! A status as a small panel of text.
 
 use crate::api::names::places;
-use crate::commands::words::{count_of, duration, size};
 use crate::serve::scrub::kept::ScrubStatus;
 use crate::serve::scrub::now_s;
 use crate::serve::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
 use crate::terminal::table::{Give, table};
 use crate::terminal::{Paper, Tone};
+use words::{count_of, duration, size};
 
 /// Characters of a progress bar.
 const BAR_WIDTH: u64 = 30;

@@ -6,15 +6,17 @@ use super::jobs::wait_for_end;
 use super::panel::{ago, stripes};
 use super::{Reach, volume_name};
 use crate::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
-use crate::commands::words::{count_of, duration, print_json, print_text, table};
 use crate::serve::scrub::explain::{Comparison, Explanation, Held};
 use crate::serve::scrub::report::{LbaRange, PlaceReport, ScrubReport};
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
+use crate::terminal::table::plain_table;
 use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
 use std::process::ExitCode;
+use words::{count_of, duration};
 
 /// Which volume, and what to do about mismatches.
 #[derive(Args, Debug)]
@@ -207,7 +209,7 @@ fn explanation_text(found: &Explanation) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(found.members.iter().map(held_row))
         .collect();
-    text += &table(0, &rows);
+    text += &plain_table(0, &rows);
     for one in &found.comparisons {
         text += &comparison_text(one);
     }

@@ -6,16 +6,17 @@ use super::connection::Client;
 use super::panel::panel;
 use crate::commands::bar::Pace;
 use crate::commands::exit_codes::{DEGRADED, FAILED_VOLUME};
-use crate::commands::words::{date, print_json, print_text};
 use crate::serve::health::{AT_RISK, FAILED, Health, WELL};
 use crate::serve::scrub::now_s;
 use crate::serve::status::Status;
+use crate::terminal::print::{print_json, print_text};
 use crate::terminal::{Paper, Tone, can_move};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use words::date;
 
 /// What to show, and how often.
 #[derive(Args, Debug)]

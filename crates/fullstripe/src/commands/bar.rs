@@ -3,13 +3,14 @@
 //!
 //! A thread of its own looks at the clock: one step may take minutes, and the time that has gone shows meanwhile.
 
-use super::words::{date, duration, print_note};
 use crate::terminal::can_move;
+use crate::terminal::print::print_note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use words::{date, duration};
 
 /// Shorter work shows nothing.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);

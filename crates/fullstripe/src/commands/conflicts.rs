@@ -7,10 +7,10 @@
 use super::exit_codes::refused;
 use super::foreign::structures::raid_and_volumes;
 use super::foreign::{Ends, Finding};
-use super::words::SECTOR_BYTES;
 use crate::container::probe::Probed;
 use anyhow::Result;
 use metadata::imsm::Mpb;
+use metadata::imsm::SECTOR_BYTES;
 
 /// Refuses members of an array on which other metadata claims the drive as well.
 ///

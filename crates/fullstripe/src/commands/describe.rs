@@ -4,11 +4,11 @@
 pub mod text;
 mod volume;
 
-use super::words::SECTOR_BYTES;
 use crate::container::busy::users;
 use crate::container::decide::decide;
 use crate::container::probe::{Member, Probed};
 use drives::claimants::process_in_words;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
 use metadata::imsm::start::StartOptions;
@@ -311,4 +311,10 @@ fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
         }
     }
     notes
+}
+
+/// The number that people call a level by.
+#[must_use]
+pub fn level_number(level: metadata::imsm::Level) -> u8 {
+    assembly::level::of_format(level).number()
 }

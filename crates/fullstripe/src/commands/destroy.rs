@@ -9,17 +9,19 @@ use super::backup::place::keep;
 use super::conflicts;
 use super::exit_codes::refused;
 use super::open::for_change;
-use super::words::{SECTOR_BYTES, print_json, print_text, size};
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{erase_shadow, finish_update, write_record};
 use crate::state_folder;
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Mpb, Uuid, notes};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use words::size;
 
 /// Arguments of `destroy`.
 #[derive(clap::Args, Debug)]

@@ -13,11 +13,12 @@
 //! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
 //! that who reads one never mistakes one for the other.
 
-use super::words::{print_note, without_error_number};
+use crate::terminal::print::print_note;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
+use words::without_error_number;
 
 /// Something went wrong.
 const FAILED: u8 = 1;

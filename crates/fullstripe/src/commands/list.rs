@@ -2,9 +2,9 @@
 
 use super::describe::{self, text};
 use super::open::one_to_look;
-use super::words::{print_json, print_note, print_text, without_error_number};
 use crate::container::probe::Probed;
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::{Context, Result};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use words::without_error_number;
 
 /// Arguments of `list`.
 #[derive(clap::Args, Debug)]

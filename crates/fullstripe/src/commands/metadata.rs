@@ -7,14 +7,15 @@ use super::backup::place::keep;
 use super::backup::{Area, Backup, shadow_place};
 use super::exit_codes::refused;
 use super::open::{for_change, to_look};
-use super::words::{count, print_json, print_text, size};
 use crate::container::probe::Probed;
 use crate::container::write::erase_shadow;
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
 use metadata::imsm::place::ByteRange;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use words::{count, size};
 
 /// Arguments of `metadata`.
 #[derive(clap::Args, Debug)]

@@ -9,9 +9,10 @@
 //! The rules that all of them keep: drives that somebody else uses or claims ([`conflicts`]) are left alone;
 //! what a command would destroy is looked for first ([`foreign`]) and named; it goes only by `--force` or
 //! `--yes`; and before a byte of existing metadata changes, what was there lies in a file ([`backup`])
-//! whose path is printed. [`exit_codes`] says how commands end, [`words`] how sizes and states are
-//! written, [`describe`] what is told of a container.
+//! whose path is printed. [`arguments`] says how sizes and levels are read, [`exit_codes`] how commands end,
+//! [`describe`] what is told of a container.
 
+pub mod arguments;
 pub mod assemble;
 pub mod backup;
 pub mod bar;
@@ -33,6 +34,4 @@ pub mod predict;
 mod progress;
 mod remembered;
 pub mod sim;
-pub mod sizes;
-pub mod words;
 pub mod write_hole;

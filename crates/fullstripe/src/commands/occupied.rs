@@ -5,12 +5,12 @@ use super::backup::place::keep;
 use super::backup::{Backup, shadow_place};
 use super::exit_codes::refused;
 use super::foreign::{Ends, Finding, in_words, search};
-use super::words::and;
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
 use assembly::member::of_array;
 use metadata::imsm::place::ByteRange;
 use std::path::{Path, PathBuf};
+use words::and;
 
 /// Both ends of each drive, and what was found there.
 ///

@@ -4,9 +4,9 @@
 //! [`planner::predict`] runs them; this command reads what is named and tells what came of it.
 
 use super::progress::HowArgs;
-use super::words::print_text;
 use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
+use crate::terminal::print::print_text;
 use crate::terminal::rows::folded;
 use anyhow::{Context, Result};
 use lab::claims::predictor::NotModelled;

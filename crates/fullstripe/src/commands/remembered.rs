@@ -14,7 +14,7 @@
 //! What cannot be read or does not fit its digest is computed again, with a word; what cannot be written is not
 //! remembered, and nothing else happens.
 
-use super::words::print_note;
+use crate::terminal::print::print_note;
 use anyhow::{Context, Result, ensure};
 use planner::predict::{Answer, digest};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@
 //! it does not within [`PATIENCE`], the thread clears away and ends the process.
 
 use super::programs::find;
-use crate::commands::words::print_note;
+use crate::terminal::print::print_note;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::{Path, PathBuf};

@@ -17,8 +17,8 @@ mod screen;
 mod server;
 mod story;
 
-use crate::commands::words::print_json;
 use crate::terminal::Tone;
+use crate::terminal::print::print_json;
 use anyhow::{Result, bail};
 use checks::{Check, Checks, Failed};
 use guard::{Guard, Interrupted};

@@ -3,8 +3,8 @@
 
 use super::files::{Files, last_part, parent};
 use super::finding::Finding;
-use crate::commands::words::size;
 use std::collections::{BTreeMap, BTreeSet};
+use words::size;
 
 const BLOCK: &str = "/sys/block";
 

@@ -2,7 +2,6 @@
 
 use super::finding::Finding;
 use super::health;
-use crate::commands::words::{count, size};
 use crate::container::probe::{parse_spec, probe};
 use anyhow::Result;
 use drives::claimants::claimants;
@@ -12,6 +11,7 @@ use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::ErrorKind;
 use std::path::Path;
+use words::{count, size};
 
 /// What was found in a drive's metadata region.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! What a check has to say: one line, how grave it is, and what to do.
 
-use crate::commands::words::{count, without_error_number};
 use crate::terminal::{Paper, Tone};
 use serde::Serialize;
 use std::fmt;
+use words::{count, without_error_number};
 
 /// How grave a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

@@ -2,8 +2,8 @@
 //! a reason not to trust it with a part of an array.
 
 use super::finding::Finding;
-use crate::commands::words::size;
 use drives::nvme::{Controller, Health};
+use words::size;
 
 /// The bits of the critical warning that concern what an array keeps on the drive; NVM Express Base
 /// Specification 2.0, figure 207, byte 0.

@@ -4,7 +4,7 @@ use super::Machine;
 use super::files::{Files, parent};
 use super::finding::Finding;
 use super::granted::Need;
-use crate::commands::words::size;
+use words::size;
 
 /// `CAP_IPC_LOCK` of linux/capability.h: no limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;

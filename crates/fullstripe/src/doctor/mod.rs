@@ -24,8 +24,8 @@ mod processor;
 mod tests;
 mod tools;
 
-use crate::commands::words::{print_json, print_text};
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
 use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
 use clap::Args;

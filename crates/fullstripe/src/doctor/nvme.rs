@@ -4,8 +4,8 @@
 use super::files::Files;
 use super::finding::Finding;
 use super::pci;
-use crate::commands::words::count;
 use std::collections::{BTreeMap, BTreeSet};
+use words::count;
 
 const CLASS: &str = "/sys/class/nvme";
 

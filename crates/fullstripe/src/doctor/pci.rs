@@ -2,7 +2,7 @@
 
 use super::files::{Files, last_part, parent};
 use super::finding::Finding;
-use crate::commands::words::count;
+use words::count;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const INTEL: &str = "0x8086";

@@ -3,8 +3,8 @@
 use super::Machine;
 use super::files::{Files, range_count};
 use super::finding::Finding;
-use crate::commands::words::count;
 use std::collections::BTreeMap;
+use words::count;
 
 /// Everything about processors.
 pub fn check(machine: &Machine) -> Vec<Finding> {

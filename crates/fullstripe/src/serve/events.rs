@@ -2,7 +2,6 @@
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
-use crate::commands::words::{count_of, size, without_error_number};
 use crate::container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
@@ -11,6 +10,7 @@ use engine::policy::ErrorClass;
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use words::{count_of, size, without_error_number};
 
 /// An event for people and programs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

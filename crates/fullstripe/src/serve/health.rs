@@ -4,9 +4,9 @@
 //! first, then what would if one drive more were lost, then what wants to be tidied up.
 
 use super::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
-use crate::commands::words::{and, size};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use words::{and, size};
 
 /// See the module's prose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

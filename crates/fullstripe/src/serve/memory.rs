@@ -2,7 +2,6 @@
 //! memory, then each shard's payload, all in one arena, so that it can be locked and registered as one.
 
 use super::runtime::RunOptions;
-use crate::commands::words::size;
 use crate::doctor::available_memory_bytes;
 use anyhow::{Result, bail};
 use drives::arena::{Arena, ArenaOptions, Pool};
@@ -11,6 +10,7 @@ use engine::limits::BAND_BYTES_MAX;
 use engine::setup::Setup;
 use engine::units::{Buffer, ShardId};
 use std::sync::Arc;
+use words::size;
 
 /// Scratch memory of a shard, at least.
 const SCRATCH_BYTES_MIN: usize = 16 << 20;

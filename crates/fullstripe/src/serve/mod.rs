@@ -26,11 +26,12 @@ mod watch;
 
 use crate::api::event_log::fold;
 use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
-use crate::commands::words::{parse_level, size};
+use crate::commands::arguments::parse_level;
 use crate::commands::{conflicts, exit_codes};
 use crate::container::Container;
 use crate::container::assemble::assemble;
 use crate::unix_socket::ClaimedSocket;
+use words::size;
 
 use announcer::Announcer;
 use anyhow::{Context, Result};

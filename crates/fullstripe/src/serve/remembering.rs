@@ -4,11 +4,11 @@
 
 use super::events::{Told, tell_start_note};
 use crate::api::EventLog;
-use crate::commands::words::size;
 use crate::state_folder;
 use crate::state_folder::keeper::{Keeper, Remembered};
 use anyhow::Result;
 use std::sync::Arc;
+use words::size;
 
 /// Whom everything is told that happens.
 pub(super) type Tell = Arc<dyn Fn(Told) + Send + Sync>;

@@ -4,7 +4,6 @@
 use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
-use crate::commands::words::and;
 use crate::container::persist::Persister;
 use drives::drive::IoPath;
 use engine::control::bad_blocks::BadRange;
@@ -17,6 +16,7 @@ use metadata::imsm::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use words::and;
 
 /// State of a serving process. `version` changes when a field changes its meaning or goes away.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

@@ -5,6 +5,7 @@
 //! say, and never say it alone. What has no colours has no code at all: text for programs is [`Paper::PLAIN`].
 
 pub mod fold;
+pub mod print;
 pub mod rows;
 pub mod table;
 mod tone;

@@ -3,7 +3,7 @@
 //! They are broken before one of the columns that their command allows, and the last column, which is text, is folded.
 
 use super::fold::fold;
-use crate::commands::words::table;
+use crate::terminal::table::plain_table;
 
 /// Blanks before the second line of a row, beyond those of the first.
 const HANGING: usize = 4;
@@ -21,16 +21,16 @@ pub fn folded(
     breaks: &[usize],
     columns: Option<usize>,
 ) -> String {
-    let whole = table(indent, rows);
+    let whole = plain_table(indent, rows);
     let Some(columns) = columns.filter(|columns| widest(&whole) > *columns) else {
         return whole;
     };
     let first_lines = |at: usize| part(rows, 0, at);
-    let fits = |at: &&usize| widest(&table(indent, &first_lines(**at))) <= columns;
+    let fits = |at: &&usize| widest(&plain_table(indent, &first_lines(**at))) <= columns;
     let Some(at) = breaks.iter().rev().find(fits).or(breaks.first()) else {
         return whole;
     };
-    let firsts = table(indent, &first_lines(*at));
+    let firsts = plain_table(indent, &first_lines(*at));
     let hanging = indent + HANGING;
     let seconds = seconds(hanging, &part(rows, *at, usize::MAX), columns);
     let pairs = firsts.lines().zip(&seconds);
@@ -57,10 +57,10 @@ fn seconds(indent: usize, rows: &[Vec<String>], columns: usize) -> Vec<String> {
         .unwrap_or(0)
         .saturating_sub(1);
     let figures = part(rows, 0, last);
-    let begins = widest(&table(indent, &figures)) + if last > 0 { GAP } else { 0 };
+    let begins = widest(&plain_table(indent, &figures)) + if last > 0 { GAP } else { 0 };
     let begins = begins.max(indent);
     let figures = if last > 0 {
-        table(indent, &figures)
+        plain_table(indent, &figures)
     } else {
         "\n".repeat(rows.len())
     };
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_table_that_fits_is_left_alone() {
-        let whole = table(1, &rows());
+        let whole = plain_table(1, &rows());
         for columns in [None, Some(60), Some(200)] {
             assert_eq!(folded(1, &rows(), &[2, 3], columns), whole);
         }

@@ -129,6 +129,13 @@ fn lines(indent: usize, rows: &[Vec<String>], widths: &[usize]) -> String {
     text
 }
 
+/// Columns wide enough for their longest cell, `indent` blanks before each line; the first row is the
+/// head. How a table fits a terminal is in [`table`].
+#[must_use]
+pub fn plain_table(indent: usize, rows: &[Vec<String>]) -> String {
+    table(indent, rows, &[], None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +215,12 @@ mod tests {
             let plain = table(2, &rows(Paper::PLAIN), &GIVE, columns);
             assert_eq!(console::strip_ansi_codes(&text), plain);
         }
+    }
+
+    #[test]
+    fn tables_align_and_leave_no_blanks_at_the_end() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let text = plain_table(2, &[row(["NAME", "SIZE"]), row(["a", "10 GiB"])]);
+        assert_eq!(text, "  NAME  SIZE\n  a     10 GiB\n");
     }
 }

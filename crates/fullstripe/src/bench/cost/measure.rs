@@ -5,7 +5,7 @@ use super::catalogue::{LEVELS, UNPRICED, checks, of, of_the_world};
 use super::count::{Sample, Tool};
 use super::scene::{Scene, WORLD_COMMANDS, WORLD_REQUESTS};
 use super::table::{LevelPrices, SCHEMA, Table, WorldPrices, rounded};
-use crate::commands::words::print_note;
+use crate::terminal::print::print_note;
 use anyhow::{Context, Result, bail, ensure};
 use engine::layout::Level;
 use std::collections::BTreeMap;

@@ -27,7 +27,7 @@ mod table;
 mod tests;
 mod world;
 
-use crate::commands::words::print_text;
+use crate::terminal::print::print_text;
 use anyhow::{Context, Result};
 use engine::layout::Level;
 use std::path::{Path, PathBuf};

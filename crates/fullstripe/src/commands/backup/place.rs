@@ -1,10 +1,10 @@
 //! Where backups go when the user names no file.
 
-use super::super::words::date;
 use super::Backup;
 use crate::state_folder;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use words::date;
 
 /// Most files tried when names of the same second are taken.
 const NAMES_MAX: u32 = 1000;

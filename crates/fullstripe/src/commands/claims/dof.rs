@@ -3,7 +3,8 @@
 
 use crate::commands::bar::Bar;
 use crate::commands::predict::number;
-use crate::commands::words::{print_json, print_text, table};
+use crate::terminal::print::{print_json, print_text};
+use crate::terminal::table::plain_table;
 use anyhow::Result;
 use lab::claims::book::{Book, Questions};
 use planner::predict::fitted::{Fitted, fitted, left_out};
@@ -69,6 +70,6 @@ fn text(found: &Fitted) -> String {
         ]);
     }
     [constants, budgets, left]
-        .map(|rows| table(0, &rows))
+        .map(|rows| plain_table(0, &rows))
         .join("\n")
 }

@@ -10,7 +10,7 @@ mod report;
 mod rules;
 
 use super::progress::HowArgs;
-use super::words::{print_json, print_text};
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use lab::calculator::Calculator;

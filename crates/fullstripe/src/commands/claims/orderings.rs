@@ -5,7 +5,7 @@ use super::report::verdict;
 use super::{by_point, wanted};
 use crate::commands::predict::number;
 use crate::commands::progress::HowArgs;
-use crate::commands::words::table;
+use crate::terminal::table::plain_table;
 use lab::claims::book::{Book, Mechanism, Questions};
 use lab::claims::score::{Row, score};
 use lab::statistics::interval::Verdict;
@@ -119,6 +119,6 @@ impl Orderings {
         let count = format!(
             "Orderings: {non_trivial} not trivial, of which {hold} hold; {trivial} trivial\n"
         );
-        table(0, &rows) + &count
+        plain_table(0, &rows) + &count
     }
 }

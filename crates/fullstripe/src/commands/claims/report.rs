@@ -2,7 +2,7 @@
 
 use super::orderings::Orderings;
 use crate::commands::predict::number;
-use crate::commands::words::table;
+use crate::terminal::table::plain_table;
 use lab::claims::book::{Book, Use};
 use lab::claims::predictor::Answers;
 use lab::claims::score::{Beyond, Row, Scorecard, Tally, Totals};
@@ -124,7 +124,7 @@ impl Report {
             let mut rows = vec![head.split(',').map(str::to_owned).collect()];
             let pairs = self.card.rows.iter().zip(&self.calculator.rows);
             rows.extend(pairs.map(|(row, calculated)| Report::row(row, calculated)));
-            text += &table(0, &rows);
+            text += &plain_table(0, &rows);
             text += "\n";
         }
         if !self.not_modelled.is_empty() {

@@ -12,18 +12,20 @@ mod zero;
 use super::backup::Backup;
 use super::backup::place::keep;
 use super::open::for_change;
-use super::sizes::{check_chunk, did_you_mean, exact_size, typed_size};
-use super::words::{SECTOR_BYTES, parse_level, parse_size, print_json, print_text};
 use super::write_hole::{self, WriteHole};
 use super::{conflicts, occupied};
+use crate::commands::arguments::check_chunk;
+use crate::commands::arguments::{parse_level, parse_size};
 use crate::container::assemble::geometry_of;
 use crate::container::bitmap::new_bitmap;
 use crate::container::probe::{Member, Probed};
 use crate::container::write::{finish_update, write_record};
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, anyhow, bail};
 use assembly::level::in_format;
 use engine::layout::Level;
 use metadata::imsm::Mpb;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::build::{BuildError, ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::choose::{Assembly, choose};
 use metadata::imsm::geometry::{GeometryError, SizeRequest};
@@ -31,6 +33,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
+use words::{did_you_mean, exact_size, typed_size};
 
 /// Chunk unless another is asked for: the default of NVMe firmware, and the largest that it takes.
 const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
@@ -338,7 +341,7 @@ fn explain(error: BuildError, drives: &[Probed]) -> anyhow::Error {
         (BuildError::Geometry(GeometryError::NoSpace { .. }), Some(probed)) => format!(
             "; the smallest drive is {} with {}",
             probed.drive.name(),
-            super::words::size(probed.drive.size_bytes())
+            words::size(probed.drive.size_bytes())
         ),
         (BuildError::DuplicateName { .. }, _) => "; choose another".to_owned(),
         (BuildError::Degraded { .. }, _) => "; rebuild it first".to_owned(),

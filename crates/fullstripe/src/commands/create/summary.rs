@@ -1,14 +1,16 @@
 //! What `create` says when it is done.
 
 use super::super::describe::chunk_bytes;
-use super::super::words::{SECTOR_BYTES, count, level_number, size};
 use super::Created;
+use crate::commands::describe::level_number;
 use crate::container::probe::Probed;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::geometry::{Level, Shape};
 use metadata::imsm::{Uuid, Volume};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use words::{count, size};
 
 /// The result of `create`.
 #[derive(Serialize)]

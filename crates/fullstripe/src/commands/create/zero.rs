@@ -7,14 +7,15 @@
 //! uninitialised and synchronised when it is served.
 
 use super::super::bar::Bar;
-use super::super::words::{SECTOR_BYTES, size};
 use crate::container::probe::Probed;
 use anyhow::{Context, Result, bail};
 use drives::drive::Drive;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Volume;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
+use words::size;
 
 /// Zeroed at a time, so that progress shows.
 const STEP_BYTES: u64 = 1 << 30;

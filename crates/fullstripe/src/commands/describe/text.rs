@@ -1,10 +1,10 @@
 //! A container as text.
 
-use super::super::words::{count, size};
 use super::{ContainerReport, MemberReport, Report, VolumeReport};
 use crate::terminal::table::{Give, table};
 use crate::terminal::{Paper, Tone};
 use std::fmt::Write as _;
+use words::{count, size};
 
 /// Everything found, a paragraph for each container.
 #[must_use]

@@ -1,9 +1,10 @@
 //! A volume in its present state, and how it would be started.
 
-use super::super::words::{SECTOR_BYTES, level_number};
 use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
+use crate::commands::describe::level_number;
 use crate::container::decide::Decision;
 use crate::container::probe::Probed;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;
 use metadata::imsm::start::{StartMode, SyncWork};

@@ -1,11 +1,11 @@
 //! The write-intent bitmap of a volume on one drive ([`metadata::imsm::bitmap`]), for people and for programs.
 
-use super::super::words::size;
 use crate::container::bitmap::{bitmapped_volume, read_one};
 use crate::container::probe::Probed;
 use metadata::imsm::Mpb;
 use metadata::imsm::bitmap::count;
 use serde::Serialize;
+use words::size;
 
 /// What lies where the drive keeps the bitmap.
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ mod text;
 
 use super::foreign::{Ends, search};
 use super::open::one_to_look;
-use super::words::{print_json, print_note, print_text};
+use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::Result;
 use record::RecordReport;
 use serde::Serialize;

@@ -1,10 +1,11 @@
 //! One record in a form that can be printed: every field that has a meaning.
 
 use super::super::describe::chunk_bytes;
-use super::super::words::{SECTOR_BYTES, level_number};
 use super::bitmap::{self, BitmapReport};
 use super::log::{self, LogReport};
+use crate::commands::describe::level_number;
 use crate::container::probe::Probed;
+use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Disk, Map, MapState, Mpb, Uuid, Volume, WriteHolePolicy};
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! The shadow copy of a drive's record ([`metadata::imsm::shadow`]), for people and for programs.
 
-use super::super::words::count;
 use crate::container::probe::{FoundShadow, Probed};
 use metadata::imsm::{Shadow, Uuid};
 use serde::Serialize;
+use words::count;
 
 /// A shadow that was found.
 #[derive(Serialize)]

@@ -1,9 +1,10 @@
 //! A drive and its record as text.
 
-use super::super::words::{count, date, size, table};
 use super::DriveReport;
 use super::record::{RecordReport, VolumeRecord};
+use crate::terminal::table::plain_table;
 use std::fmt::Write as _;
+use words::{count, date, size};
 
 /// Ranges of the bad block log that are printed; JSON has them all.
 const BAD_BLOCKS_SHOWN: usize = 16;
@@ -111,7 +112,7 @@ fn disks(text: &mut String, record: &RecordReport) {
             own.to_owned(),
         ]);
     }
-    text.push_str(&table(2, &rows));
+    text.push_str(&plain_table(2, &rows));
 }
 
 fn of_volume(text: &mut String, volume: &VolumeRecord) {

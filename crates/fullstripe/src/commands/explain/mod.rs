@@ -11,9 +11,10 @@ mod why;
 #[cfg(test)]
 mod tests;
 
-use super::sizes::{exact_size, parse_chunk};
-use super::words::{parse_level, parse_size, print_json, print_text};
+use crate::commands::arguments::parse_chunk;
+use crate::commands::arguments::{parse_level, parse_size};
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use array::Array;
 use cut::{Asked, Work};
@@ -22,6 +23,7 @@ use engine::plan::StepKind;
 use engine::units::Slot;
 use serde::Serialize;
 use std::process::ExitCode;
+use words::exact_size;
 
 /// Largest request explained; the plans of larger ones only repeat.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;

@@ -1,13 +1,13 @@
 //! A request and its plans as text.
 
-use super::super::sizes::exact_size;
-use super::super::words::{count, size};
 use super::array::Array;
 use super::cut::{Asked, Background, Work};
 use super::{Explanation, why};
 use engine::layout::Level;
 use engine::plan::text::render;
 use std::fmt::Write as _;
+use words::exact_size;
+use words::{count, size};
 
 /// Plans that are printed; they repeat, and JSON has them all.
 const PLANS_SHOWN: usize = 8;

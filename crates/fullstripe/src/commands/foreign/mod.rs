@@ -11,10 +11,10 @@ pub mod structures;
 #[cfg(test)]
 mod tests;
 
-use super::words::and;
 use crate::container::probe::Probed;
 use anyhow::{Context, Result};
 use std::ops::Range;
+use words::and;
 
 /// How much of each end of a drive is searched, and saved before it is overwritten.
 pub const END_BYTES: u64 = 1 << 20;

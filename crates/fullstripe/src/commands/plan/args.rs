@@ -1,8 +1,8 @@
 //! The command line of `plan`.
 
 use super::super::progress::WorkArgs;
-use super::super::sizes::{check_range, parse_chunk};
-use super::super::words::{parse_level, parse_size};
+use crate::commands::arguments::parse_chunk;
+use crate::commands::arguments::{parse_level, parse_size};
 use clap::{Args, ValueEnum};
 use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
@@ -10,6 +10,7 @@ use lab::workload::size::Size;
 use lab::workload::{self, Operation};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use words::check_range;
 
 /// Bytes that a request can have, as [`Size`] says.
 const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;

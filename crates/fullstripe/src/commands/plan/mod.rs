@@ -22,8 +22,8 @@ pub use args::PlanArgs;
 pub use compare::plots;
 pub use report::{PlanPoint, Report};
 
-use super::words::{print_json, print_text};
 use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use ask::{Asked, asked};
 use lab::schema::metric::{Metric, Statistic};

@@ -8,7 +8,6 @@
 use super::left_out::values;
 use super::report::{PlanPoint, Report};
 use super::sweep::Sweep;
-use crate::commands::sizes::{exact_size, typed_size};
 use engine::limits::{BAND_BYTES_MAX, STREAMS_MAX};
 use engine::plan::PIECES_MAX;
 use lab::schema::configuration::Configuration;
@@ -17,6 +16,7 @@ use lab::workload::Operation;
 use planner::predict::point::CHUNK_KIB;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+use words::{exact_size, typed_size};
 
 /// From so many bytes read for each one written on it is told: less comes of the first and last stripe of a run.
 const WORTH_TELLING: f64 = 0.05;

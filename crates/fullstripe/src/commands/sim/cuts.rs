@@ -4,9 +4,11 @@
 //! gives the same result on any number of threads and any machine.
 
 use super::super::bar::Bar;
-use super::super::words::{parse_level, print_json, print_text, table};
 use super::JOBS_MAX;
 use super::kept::{self, Manifest};
+use crate::commands::arguments::parse_level;
+use crate::terminal::print::{print_json, print_text};
+use crate::terminal::table::plain_table;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use engine::layout::Level;
@@ -149,7 +151,7 @@ impl Report {
         let head = "LEVEL,OPERATION,CUTS,DRAWN,OPEN,STATES,JUDGED,OUTCOME";
         let mut rows = vec![head.split(',').map(str::to_owned).collect()];
         rows.extend(self.classes.iter().map(Class::row));
-        let mut text = table(0, &rows);
+        let mut text = plain_table(0, &rows);
         for class in &self.classes {
             if let (Some(failure), Some(again)) = (&class.failure, &class.again) {
                 text += &format!("RAID {}, {}: {failure}\n", class.level, class.operation);

@@ -1,7 +1,7 @@
 //! `sim digest`: whether predictions are the same here as everywhere.
 
 use crate::commands::bar::Bar;
-use crate::commands::words::print_text;
+use crate::terminal::print::print_text;
 use anyhow::{Result, ensure};
 use planner::predict::fingerprint;
 use std::process::ExitCode;

@@ -10,7 +10,8 @@ mod kept;
 mod report;
 
 use super::bar::Bar;
-use super::words::{parse_level, print_json, print_text};
+use crate::commands::arguments::parse_level;
+use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use engine::layout::Level;

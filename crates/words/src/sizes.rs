@@ -1,10 +1,25 @@
-//! Sizes that were typed wrongly, with what was meant, and sizes in the unit in which people type them.
+//! Sizes: for reading, as they are typed, and what was meant by one that makes no sense.
 
-use engine::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
 use std::ops::RangeInclusive;
 
 /// Units of sizes, the smallest first.
 const UNITS: [(&str, u32); 4] = [("k", 10), ("m", 20), ("g", 30), ("t", 40)];
+
+/// `bytes` for people: exact where it is a whole number of KiB, MiB, GiB or TiB, else with one decimal.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >> shift == 0 {
+            continue;
+        }
+        if bytes.is_multiple_of(1 << shift) {
+            return format!("{} {unit}", bytes >> shift);
+        }
+        let tenths = u128::from(bytes) * 10 / (1u128 << shift);
+        return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+    }
+    format!("{bytes} bytes")
+}
 
 /// `bytes` as it may be typed, exactly, in the largest unit of which it is a whole number: `64k`.
 #[must_use]
@@ -49,20 +64,6 @@ pub fn did_you_mean(bytes: u64, possible: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// What somebody meant whose text is no size, if only its unit is written otherwise: `64kb`, `64 KiB`.
-#[must_use]
-pub fn respelled(text: &str) -> String {
-    let lower: String = text.to_ascii_lowercase().split_whitespace().collect();
-    let short = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
-    let short = short.unwrap_or(&lower);
-    let is_size = short != text && drives::spec::parse_size(short).is_some();
-    if is_size {
-        format!("; did you mean {short}?")
-    } else {
-        String::new()
-    }
-}
-
 /// Refuses what is too small or too large for `what`, like "a volume", with what was meant.
 ///
 /// # Errors
@@ -79,39 +80,18 @@ pub fn check_range(what: &str, bytes: u64, possible: &RangeInclusive<u64>) -> Re
     ))
 }
 
-/// A chunk as the user writes it.
-///
-/// # Errors
-/// As [`check_chunk`].
-pub fn parse_chunk(text: &str) -> Result<u32, String> {
-    check_chunk(super::words::parse_size(text)?)
-}
-
-/// A chunk is a power of two from 4k to 1m.
-///
-/// # Errors
-/// A sentence with what is possible, and what was meant.
-pub fn check_chunk(bytes: u64) -> Result<u32, String> {
-    let possible = u64::from(CHUNK_BYTES_MIN)..=u64::from(CHUNK_BYTES_MAX);
-    match u32::try_from(bytes) {
-        Ok(chunk) if chunk.is_power_of_two() && possible.contains(&bytes) => Ok(chunk),
-        _ => {
-            let [least, most] = [*possible.start(), *possible.end()].map(typed_size);
-            let meant = if bytes.is_power_of_two() {
-                did_you_mean(bytes, &possible)
-            } else {
-                String::new()
-            };
-            Err(format!(
-                "a chunk is a power of two from {least} to {most}{meant}"
-            ))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_exact_or_have_one_decimal() {
+        assert_eq!(size(0), "0 bytes");
+        assert_eq!(size(64 << 10), "64 KiB");
+        assert_eq!(size(1536 << 20), "1.5 GiB");
+        assert_eq!(size(2_000_398_934_016), "1.8 TiB");
+        assert_eq!(size(u64::MAX), "16777215.9 TiB");
+    }
 
     #[test]
     fn sizes_are_written_as_they_are_typed_and_exactly() {
@@ -130,36 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_offered_if_it_makes_sense() {
-        let chunk = parse_chunk("64").unwrap_err();
-        assert_eq!(
-            chunk,
-            "a chunk is a power of two from 4k to 1m; did you mean 64k?"
-        );
-        assert!(parse_chunk("1").unwrap_err().ends_with("did you mean 1m?"));
-        let no_help = "a chunk is a power of two from 4k to 1m";
-        for text in ["48k", "2m", "48", "2048", "8g"] {
-            assert_eq!(parse_chunk(text).unwrap_err(), no_help, "{text}");
-        }
+    fn a_size_out_of_range_is_refused_with_what_was_meant() {
         assert_eq!(did_you_mean(1 << 10, &(1 << 20..=1 << 50)), "");
-        assert_eq!(parse_chunk("64K"), Ok(64 << 10));
         assert_eq!(
             check_range("a volume", 100, &(1 << 20..=1 << 50)).unwrap_err(),
             "a volume has from 1m to 1024t, not 100 bytes; did you mean 100m, 100g or 100t?"
         );
-    }
-
-    #[test]
-    fn units_that_are_written_otherwise_are_understood_and_named() {
-        for (text, meant) in [
-            ("64kb", "; did you mean 64k?"),
-            ("64 KiB", "; did you mean 64k?"),
-            ("4096bytes", ""),
-            ("512b", "; did you mean 512?"),
-            ("big", ""),
-            ("b", ""),
-        ] {
-            assert_eq!(respelled(text), meant, "{text}");
-        }
     }
 }
