@@ -1,44 +1,51 @@
-//! Dates and durations.
+//! Dates and durations, by [`jiff`].
 
-/// `12 s`, `3 min 20 s`, `2 h 05 min`, `7 days`, `7 days 3 h`.
+use jiff::fmt::friendly::{Designator, SpanPrinter};
+use jiff::{RoundMode, Span, SpanRound, Timestamp, Unit};
+
+const DAY_S: u64 = 86_400;
+/// Whoever asks for more days than this gets this many: no clock runs so long.
+const DAYS_MAX: u64 = 7_000_000;
+
+/// `12s`, `3m 20s`, `2h 5m`, `7d 3h`: the two largest units, what is less is left out.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
-    const DAY_S: u64 = 86_400;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
-        _ => match seconds % DAY_S / 3600 {
-            0 => format!("{} days", seconds / DAY_S),
-            hours => format!("{} days {hours} h", seconds / DAY_S),
-        },
-    }
+    let seconds = seconds.min(DAYS_MAX * DAY_S);
+    let smallest = match seconds {
+        0..3600 => Unit::Second,
+        3600..DAY_S => Unit::Minute,
+        _ => Unit::Hour,
+    };
+    let round = SpanRound::new()
+        .largest(Unit::Day)
+        .smallest(smallest)
+        .mode(RoundMode::Trunc)
+        .days_are_24_hours();
+    let span = Span::new().seconds(seconds as i64).round(round);
+    let span = span.expect("days in range that are 24 hours each");
+    let printer = SpanPrinter::new().designator(Designator::Compact);
+    printer.span_to_string(&span)
 }
 
-/// Seconds since 1970 as a date and time in UTC, by the Gregorian calendar.
+/// The seconds of a duration as people write it: `90m`, `36h`, `7d`, `1d 12h`, `2 weeks`. A day has 24 hours. Nothing if
+/// it is none, not longer than nothing, or has parts of seconds.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<u64> {
+    let span: Span = text.parse().ok()?;
+    let duration = span
+        .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+        .ok()?;
+    let seconds = u64::try_from(duration.as_secs()).ok()?;
+    (seconds > 0 && duration.subsec_nanos() == 0).then_some(seconds)
+}
+
+/// Seconds since 1970 as a date and time in UTC.
 #[must_use]
 pub fn date(unix_seconds: u64) -> String {
-    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Years of 400 years' cycles of 146 097 days, beginning in March so that the leap day is last.
-    let day = days + 719_468;
-    let (era, day_of_era) = (day / 146_097, day % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month_day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{month_day:02} {:02}:{:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    // The last is the year 9999's.
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+    time.strftime("%F %T UTC").to_string()
 }
 
 #[cfg(test)]
@@ -51,15 +58,52 @@ mod tests {
         assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_225_074), "2026-11-21 01:37:54 UTC");
+        assert_eq!(date(u64::MAX), "9999-12-30 22:00:00 UTC");
     }
 
     #[test]
     fn durations_have_two_units_at_most() {
-        assert_eq!(duration(59), "59 s");
-        assert_eq!(duration(3599), "59 min 59 s");
-        assert_eq!(duration(7500), "2 h 05 min");
-        assert_eq!(duration(86_400), "24 h 00 min");
-        assert_eq!(duration(604_800), "7 days");
-        assert_eq!(duration(612_000), "7 days 2 h");
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (200, "3m 20s"),
+            (3599, "59m 59s"),
+            (7530, "2h 5m"),
+            (86_400, "1d"),
+            (604_800, "7d"),
+            (612_000, "7d 2h"),
+            (u64::MAX, "7000000d"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("2s", 2),
+            ("90m", 5400),
+            ("36h", 129_600),
+            ("7d", 604_800),
+            ("1d 12h", 129_600),
+            ("1.5h", 5400),
+            ("2 weeks", 1_209_600),
+        ] {
+            assert_eq!(parse_duration(text), Some(seconds), "{text}");
+        }
+        for text in [
+            "",
+            "7",
+            "d",
+            "0s",
+            "-1d",
+            "1ms",
+            "1mo",
+            "1y",
+            "99999999999999999999d",
+        ] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
     }
 }

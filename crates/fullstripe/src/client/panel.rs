@@ -145,7 +145,7 @@ fn volume_text(status: &Status, volume: &VolumeStatus, paper: Paper) -> String {
     text
 }
 
-/// `  scrub: last finished 2 h 05 min ago, all matched; next in 6 h 00 min`.
+/// `  scrub: last finished 2h 5m ago, all matched; next in 6h`.
 fn scrub_text(scrub: &ScrubStatus, now_s: u64) -> String {
     let last = match scrub.last_ended_s {
         None => "never finished".to_owned(),
@@ -187,7 +187,7 @@ pub fn stripes(number: u64) -> String {
     count_of(number, "stripe")
 }
 
-/// `3 min 20 s ago`.
+/// `3m 20s ago`.
 #[must_use]
 pub fn ago(then_s: u64, now_s: u64) -> String {
     format!("{} ago", duration(now_s.saturating_sub(then_s)))
@@ -229,7 +229,7 @@ fn headline(volume: &VolumeStatus, paper: Paper) -> String {
     text
 }
 
-/// `[###---] 50.0 %, 210 MiB/s, 3 min 20 s left`.
+/// `[###---] 50.0 %, 210 MiB/s, 3m 20s left`.
 fn progress(job: &JobStatus) -> String {
     let part = |whole: u64| {
         let done = u128::from(job.done_bytes.min(job.total_bytes)) * u128::from(whole);
@@ -244,7 +244,7 @@ fn progress(job: &JobStatus) -> String {
     )
 }
 
-/// `50.0 %, 210 MiB/s, 3 min 20 s left`.
+/// `50.0 %, 210 MiB/s, 3m 20s left`.
 #[must_use]
 pub fn reached(job: &JobStatus) -> String {
     let done = u128::from(job.done_bytes.min(job.total_bytes)) * 1000;

@@ -10,6 +10,7 @@ use crate::serve::health::{AT_RISK, FAILED, Health, WELL};
 use crate::serve::scrub::now_s;
 use crate::serve::status::Status;
 use crate::terminal::print::{print_json, print_text};
+use crate::terminal::redraw::over_lines;
 use crate::terminal::{Paper, Tone, can_move};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -151,14 +152,9 @@ fn panels() -> Box<dyn FnMut(Status) -> String> {
             (usize::from(rows), usize::from(columns))
         });
         let text = on_screen(&panel(&now, Paper::output()), rows, columns);
-        let up = match lines_before {
-            0 => "\r".to_owned(),
-            lines => format!("\x1b[{lines}A\r"),
-        };
+        let drawn = over_lines(lines_before, &text);
         lines_before = text.lines().count();
-        // A line that wraps would make the panel taller than its count of lines: there is none left that the terminal
-        // would wrap, unless it has just become narrower.
-        format!("{up}\x1b[J\x1b[?7l{text}\x1b[?7h")
+        drawn
     })
 }
 

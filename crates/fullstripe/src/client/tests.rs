@@ -64,7 +64,7 @@ fn a_panel_shows_volumes_drives_and_work() {
       slot 0  /dev/nvme0n1  in sync
       slot 1  -             missing
       slot 2  /dev/nvme3n1  rebuilding
-      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3 min 20 s left, 2 stripes could not be done
+      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be done
 
     DRIVE         SERIAL   SIZE     PLACE   STATE
     /dev/nvme0n1  SERIAL0  1.8 TiB  data:0  active
@@ -100,7 +100,7 @@ fn a_panel_fits_a_terminal_of_80_columns() {
       slot 0  /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8_PHLJ9115  in sync
       slot 1  -                                                  missing
       slot 2  /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8_PHLJ9117  rebuilding
-      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3 min 20 s left,
+      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3m 20s left,
         2 stripes could not be done
 
     DRIVE                         SERIAL   SIZE     PLACE   STATE
@@ -165,7 +165,7 @@ fn changes_are_told_once_and_progress_when_asked_for() {
     now.volumes[0].job.as_mut().unwrap().paused = true;
     let paused = ["volume data rebuild: paused"];
     assert_eq!(changes(Some(&before), &now), paused);
-    insta::assert_snapshot!(reached_lines(&before).join("\n"), @"volume data rebuild: 33.3 %, 210 MiB/s, 3 min 20 s left, 2 stripes could not be done");
+    insta::assert_snapshot!(reached_lines(&before).join("\n"), @"volume data rebuild: 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be done");
     now.volumes[0].job = None;
     now.volumes[0].slots[2].state = "in sync".to_owned();
     let ended = ["volume data rebuild: ended", "volume data slot 2: in sync"];

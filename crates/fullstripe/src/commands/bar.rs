@@ -196,7 +196,7 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         assert_eq!(
             line(Clock::Own, &bar, now, Duration::from_secs(130)),
-            "2023-11-14 22:13:20 UTC  points: 42 %, after 2 min 10 s"
+            "2023-11-14 22:13:20 UTC  points: 42 %, after 2m 10s"
         );
         bar.set_message("8 MiB/s, 3 s left");
         assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
         bar.set_message("one drive");
         assert_eq!(
             line(Clock::Own, &bar, now, Duration::from_secs(60)),
-            "2023-11-14 22:13:20 UTC  points: after 1 min 00 s, one drive"
+            "2023-11-14 22:13:20 UTC  points: after 1m, one drive"
         );
     }
 

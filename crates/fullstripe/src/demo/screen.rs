@@ -4,6 +4,7 @@
 //! The moving line appears on a terminal only; whether there are colours decides [`crate::terminal`]. No line is wider
 //! than [`WIDTH`].
 
+use crate::terminal::redraw::{no_line, over_line};
 use crate::terminal::{Paper, Tone, can_move, has_colours};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -106,7 +107,7 @@ impl Screen {
         if self.live {
             let text = self.paint(Tone::Quiet, &shortened(text, WIDTH - INDENT.len()));
             // Without wrapping a narrow terminal cuts the line off, and it can still be replaced.
-            self.write(&format!("\r\x1b[2K\x1b[?7l{INDENT}{text}\x1b[?7h"));
+            self.write(&over_line(&format!("{INDENT}{text}")));
             self.moving = true;
         }
     }
@@ -114,7 +115,7 @@ impl Screen {
     /// Removes the moving line.
     pub fn still(&mut self) {
         if std::mem::take(&mut self.moving) {
-            self.write("\r\x1b[2K");
+            self.write(&no_line());
         }
     }
 
@@ -203,7 +204,7 @@ mod tests {
     fn the_moving_line_is_removed_before_the_next_line() {
         let text = told(true);
         let moving = text.find("waiting").unwrap();
-        let removed = text.rfind("\r\x1b[2K").unwrap();
+        let removed = text.rfind(&no_line()).unwrap();
         assert!(moving < removed && removed < text.find("long").unwrap());
     }
 

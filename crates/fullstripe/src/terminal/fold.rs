@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn lines_are_folded_at_blanks_and_numbers_keep_their_units() {
-        let text = "  rebuild [###---] 33.3 %, 210 MiB/s, 3 min 20 s left, all well\nshort\n";
+        let text = "  rebuild [###---] 33.3 %, 210 MiB/s, 3m 20s left, all well\nshort\n";
         insta::assert_snapshot!(fold(text, 28, 4), @r"
           rebuild [###---] 33.3 %,
-            210 MiB/s, 3 min 20 s
-            left, all well
+            210 MiB/s, 3m 20s left,
+            all well
         short
         ");
         assert_eq!(fold(text, 80, 4), text);

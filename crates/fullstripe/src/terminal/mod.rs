@@ -6,6 +6,7 @@
 
 pub mod fold;
 pub mod print;
+pub mod redraw;
 pub mod rows;
 pub mod table;
 mod tone;

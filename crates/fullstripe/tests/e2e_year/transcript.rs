@@ -210,10 +210,12 @@ fn steady_line(line: &str) -> String {
         } else if word.trim_end_matches([',', ';', ')']).ends_with("/s") {
             shown.pop();
             shown.push(word.replace(bare, "RATE"));
-        } else if bare == "ago" && shown.len() >= 2 {
-            shown.truncate(shown.len() - 2);
+        } else if bare == "ago" {
+            while shown.last().is_some_and(|part| is_duration(part)) {
+                shown.pop();
+            }
             shown.push(word.replace(bare, "a moment ago"));
-        } else if before == "took" && is_number(bare) {
+        } else if before == "took" && is_duration(bare) {
             shown.push("TIME".to_owned());
         } else if is_date(bare) {
             shown.push(word.replace(bare, "DATE"));
@@ -226,6 +228,12 @@ fn steady_line(line: &str) -> String {
 
 fn is_number(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// `20s`, one of the parts of a duration.
+fn is_duration(word: &str) -> bool {
+    word.strip_suffix(['s', 'm', 'h', 'd'])
+        .is_some_and(is_number)
 }
 
 /// `1122aabb:…:…:…`, each part of eight digits.
