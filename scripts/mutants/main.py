@@ -61,7 +61,7 @@ SLOW_OF_ENGINE = ["limits"]
 TESTS = {
     "engine": [("engine", "fast"), ("engine", ["--test", "limits"]), ("assembly", ["--lib"]),
                ("sim", ["--lib", "--test", "given_up", "--test", "recorded"])],
-    "assembly": [("assembly", ["--lib"]), ("sim", ["--lib"]), ("fullstripe", ["--bins", "container"])],
+    "assembly": [("assembly", ["--lib"]), ("sim", ["--lib"]), ("container", ["--lib"])],
     "metadata": [("metadata", ["--lib"]), ("assembly", ["--lib"])],
     "drives": [("drives", ["--lib"]), ("exports", ["--lib"])],
     "exports": [("exports", ["--lib"])],

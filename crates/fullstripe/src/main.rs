@@ -14,7 +14,6 @@ mod api;
 mod bench;
 mod client;
 mod commands;
-mod container;
 mod demo;
 mod doctor;
 mod help;

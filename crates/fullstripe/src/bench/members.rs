@@ -8,9 +8,9 @@
 use super::config::Config;
 use super::modelled::ModelledMember;
 use crate::commands::write_hole::WriteHole;
-use crate::container::busy;
 use crate::doctor::available_memory_bytes;
 use anyhow::ensure;
+use container::busy;
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Model, Target};
 use drives::world::{Encoder, LogEncoder};
@@ -174,7 +174,7 @@ impl Members {
     /// Writes the headers of write-hole logs, as those of a real array.
     pub fn log_encoder(&self) -> LogEncoder {
         let sector = SectorSize::from_bytes(self.geometry.block_bytes);
-        Box::new(crate::container::log::encoder(
+        Box::new(container::log::encoder(
             1,
             sector.unwrap_or(SectorSize::Bytes512),
         ))

@@ -5,8 +5,8 @@
 
 use crate::api::schema::ErrorBody;
 use crate::api::socket_path::SocketPath;
-use crate::container::serving;
 use anyhow::{Context, Result};
+use container::serving;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};

@@ -24,12 +24,12 @@ mod tests;
 
 use crate::api::names::{self, NameError};
 use crate::api::schema::Done;
-use crate::commands::exit_codes::refused;
 use crate::serve::status::{Status, VolumeStatus};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use connection::{Client, ClientError};
+use container::refusal::refused;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -3,14 +3,15 @@
 //! Which copy of the record is the truth, who is evicted and why, how each volume would be started, and
 //! which option would start one that is refused. Nothing is written.
 
-use super::conflicts;
 use super::describe::{self, ContainerReport, Report, text};
-use super::exit_codes::{DEGRADED, REFUSED, refused};
-use super::open::to_look;
-use crate::container::assemble::wrong_drives::{no_array, several_arrays};
+use super::exit_codes::{DEGRADED, REFUSED};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
+use container::assemble::wrong_drives::{no_array, several_arrays};
+use container::conflicts;
+use container::open::to_look;
+use container::refusal::refused;
 use metadata::imsm::start::StartOptions;
 use std::process::ExitCode;
 

@@ -4,9 +4,9 @@
 pub mod text;
 mod volume;
 
-use crate::container::busy::users;
-use crate::container::decide::decide;
-use crate::container::probe::{Member, Probed};
+use container::busy::users;
+use container::decide::decide;
+use container::probe::{Member, Probed};
 use drives::claimants::process_in_words;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Uuid;

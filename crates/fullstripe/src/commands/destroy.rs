@@ -4,16 +4,16 @@
 //! of the container should be named: one that is not keeps a record that still lists the volume. Events and settings
 //! that its server has kept ([`crate::state_folder`]) stay too: with the backup the array can be had back.
 
-use super::backup::Backup;
-use super::backup::place::keep;
-use super::conflicts;
-use super::exit_codes::refused;
-use super::open::for_change;
-use crate::container::probe::{Member, Probed};
-use crate::container::write::{erase_shadow, finish_update, write_record};
-use crate::state_folder;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
+use container::backup::Backup;
+use container::backup::place::keep;
+use container::conflicts;
+use container::open::for_change;
+use container::probe::{Member, Probed};
+use container::refusal::refused;
+use container::state_folder;
+use container::write::{erase_shadow, finish_update, write_record};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
 use metadata::imsm::place::{Found, encode_image};

@@ -14,9 +14,9 @@
 //! that who reads one never mistakes one for the other.
 
 use crate::terminal::print::print_note;
+use container::refusal::Refused;
 use serde::Serialize;
 use std::ffi::OsString;
-use std::fmt;
 use std::process::ExitCode;
 use words::without_error_number;
 
@@ -40,23 +40,6 @@ pub const HELP: &str = "Exit codes:
      status --check: a volume lacks redundancy
   4  refused, because data could be lost or wrong; nothing was changed
   5  status --check: a volume has failed, is not started or refuses writes";
-
-/// A refusal: one sentence with what is wrong, where, and what to do. Ends a command with [`REFUSED`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused(pub String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// A refusal as an error.
-pub fn refused(sentence: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Refused(sentence.into()))
-}
 
 /// How a command failed, for programs: `{"error": {...}}` on one line.
 #[derive(Serialize)]
@@ -132,6 +115,7 @@ fn usage_sentence(error: &clap::Error) -> String {
 mod tests {
     use super::*;
     use anyhow::{Context, Result, anyhow};
+    use container::refusal::refused;
 
     #[test]
     fn refusals_have_their_exit_code_even_with_context() {

@@ -1,11 +1,11 @@
 //! `list`: the arrays on some drives, or on every block device of the machine.
 
 use super::describe::{self, text};
-use super::open::one_to_look;
-use crate::container::probe::Probed;
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::{Context, Result};
+use container::open::one_to_look;
+use container::probe::Probed;
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,14 +3,14 @@
 //! The file is that of [`super::backup`]; the backups that other commands make are restored the same way.
 //! A copy only goes back to the drive that it was made of, known by serial and size.
 
-use super::backup::place::keep;
-use super::backup::{Area, Backup, shadow_place};
-use super::exit_codes::refused;
-use super::open::{for_change, to_look};
-use crate::container::probe::Probed;
-use crate::container::write::erase_shadow;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
+use container::backup::place::keep;
+use container::backup::{Area, Backup, shadow_place};
+use container::open::{for_change, to_look};
+use container::probe::Probed;
+use container::refusal::refused;
+use container::write::erase_shadow;
 use metadata::imsm::place::ByteRange;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -6,29 +6,23 @@
 //! virtual time. Nor do [`plan`], [`predict`] and [`claims`], which say what drives and arrays will do, and how far such
 //! predictions are from what others have published.
 //!
-//! The rules that all of them keep: drives that somebody else uses or claims ([`conflicts`]) are left alone;
-//! what a command would destroy is looked for first ([`foreign`]) and named; it goes only by `--force` or
-//! `--yes`; and before a byte of existing metadata changes, what was there lies in a file ([`backup`])
-//! whose path is printed. [`arguments`] says how sizes and levels are read, [`exit_codes`] how commands end,
-//! [`describe`] what is told of a container.
+//! The rules that all of them keep are those of [`container`]: drives that somebody else uses or claims are left alone;
+//! what a command would destroy is looked for first and named; it goes only by `--force` or `--yes`; and before a byte
+//! of existing metadata changes, what was there lies in a file whose path is printed. [`arguments`] says how sizes and
+//! levels are read, [`exit_codes`] how commands end, [`describe`] what is told of a container.
 
 pub mod arguments;
 pub mod assemble;
-pub mod backup;
 pub mod bar;
 pub mod claims;
-pub mod conflicts;
 pub mod create;
 pub mod describe;
 pub mod destroy;
 pub mod examine;
 pub mod exit_codes;
 pub mod explain;
-pub mod foreign;
 pub mod list;
 pub mod metadata;
-pub mod occupied;
-pub mod open;
 pub mod plan;
 pub mod predict;
 mod progress;

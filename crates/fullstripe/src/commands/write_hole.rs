@@ -4,20 +4,19 @@
 //! Only a clean volume is switched: what was under way in a dirty one is in its log or bitmap, or nowhere. Logs
 //! are made empty, and bitmaps written, on every member before the record says that they count.
 
-use super::backup::Backup;
-use super::backup::place::keep;
-use super::conflicts;
-use super::exit_codes::refused;
-use super::open::for_change;
-use crate::container::bitmap::{new_bitmap, write_all};
-use crate::container::log::{initialise_all, logged_volume};
-use crate::container::probe::{Member, Probed};
-use crate::container::write::{finish_update, write_record};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
+use container::backup::Backup;
+use container::backup::place::keep;
+use container::conflicts;
+use container::open::for_change;
+use container::probe::{Member, Probed};
+use container::refusal::refused;
+use container::write::{finish_update, write_record};
+use container::write_hole::establish;
 use metadata::imsm::choose::{Assembly, MemberState, choose};
 use metadata::imsm::geometry::Level;
-use metadata::imsm::{Mpb, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
+use metadata::imsm::{Mpb, WriteHolePolicy};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,42 +58,6 @@ impl WriteHole {
             Self::Off => "off",
         }
     }
-}
-
-/// Gives volume number `at` of `mpb` the policy of `wanted` and makes its logs on `drives` empty, or writes its
-/// bitmap there, with regions of `region_bytes` if that is given. `generation` is that of the record that will say
-/// so: no drive with an older one knows what the bitmap marks.
-///
-/// # Errors
-/// Only a RAID 5 has a log, only levels with redundancy have a bitmap, and only with room behind the data; or a
-/// drive fails.
-pub fn establish(
-    wanted: WriteHole,
-    mpb: &mut Mpb,
-    at: usize,
-    drives: &[&Probed],
-    region_bytes: Option<u32>,
-    generation: u32,
-) -> Result<()> {
-    let name = mpb.volumes[at].name;
-    let sector = drives[0].sector;
-    mpb.set_write_hole_policy(at, wanted.policy())?;
-    if wanted == WriteHole::Off {
-        return Ok(());
-    }
-    if wanted == WriteHole::Bitmap {
-        let mut bitmap = [new_bitmap(mpb, at, sector, region_bytes)?];
-        bitmap[0].header.events_cleared = u64::from(generation);
-        return write_all(&mut bitmap, drives, mpb.generation);
-    }
-    let Some(volume) = logged_volume(mpb, at, sector) else {
-        let room = mpb.write_hole_log_room_sectors(at);
-        bail!(
-            "volume {name} has no room for a log: {room} free sectors lie behind its data on each drive, \
-             and a log takes {WRITE_HOLE_LOG_SECTORS}"
-        );
-    };
-    initialise_all(&[volume], drives)
 }
 
 /// Arguments of `write-hole`.
@@ -152,7 +115,7 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
         backup = Some(keep(&copy, args.backup.as_deref())?);
         let mut mpb = assembly.mpb.clone();
         let next = mpb.generation.saturating_add(1);
-        establish(args.protection, &mut mpb, at, &members, None, next)?;
+        establish(args.protection.policy(), &mut mpb, at, &members, None, next)?;
         finish_update(assembly.unfinished.as_ref(), &drives)?;
         mpb.bump_generation();
         write_record(&mpb, &members)?;

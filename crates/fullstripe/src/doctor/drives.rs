@@ -2,8 +2,8 @@
 
 use super::finding::Finding;
 use super::health;
-use crate::container::probe::{parse_spec, probe};
 use anyhow::Result;
+use container::probe::{parse_spec, probe};
 use drives::claimants::claimants;
 use drives::drive::{Access, Drive, OpenError};
 use drives::nvme::{self, Controller, Health};

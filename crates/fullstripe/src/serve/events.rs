@@ -2,7 +2,7 @@
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
-use crate::container::persist::Inexpressible;
+use container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
 use engine::event::{Event, JobName, NotRecorded, VolumeEnd};

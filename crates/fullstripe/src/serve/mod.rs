@@ -27,10 +27,11 @@ mod watch;
 use crate::api::event_log::fold;
 use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
 use crate::commands::arguments::parse_level;
-use crate::commands::{conflicts, exit_codes};
-use crate::container::Container;
-use crate::container::assemble::assemble;
 use crate::unix_socket::ClaimedSocket;
+use container::Container;
+use container::assemble::assemble;
+use container::conflicts;
+use container::refusal::refused;
 use words::size;
 
 use announcer::Announcer;
@@ -156,8 +157,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     if let Some(level) = args.scratch {
         scratch::make(level, &mut drives)?;
     }
-    let container = assemble(drives, start, args.read_only)
-        .map_err(|error| exit_codes::refused(format!("{error:#}")))?;
+    let container =
+        assemble(drives, start, args.read_only).map_err(|error| refused(format!("{error:#}")))?;
     for note in start_notes(&container) {
         // That nobody listens there must not end the array.
         let _ = writeln!(std::io::stderr(), "fullstripe: {note}");

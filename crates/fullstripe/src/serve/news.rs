@@ -6,7 +6,7 @@
 //! beyond is counted, and the count delivered.
 
 use super::watch::Notice;
-use crate::container::persist::Inexpressible;
+use container::persist::Inexpressible;
 use engine::event::Event;
 use engine::units::MemberId;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! else that a data thread has to say.
 
 use super::news::{News, NewsSender};
-use crate::container::log;
-use crate::container::persist::{Identity, Inexpressible, Persister};
+use container::log;
+use container::persist::{Identity, Inexpressible, Persister};
 use drives::world::{Encode, Encoder, LogEncoder, NotExpressible, Parts};
 use engine::control::record::Record;
 use engine::units::MemberId;

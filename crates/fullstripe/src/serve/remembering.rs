@@ -4,9 +4,9 @@
 
 use super::events::{Told, tell_start_note};
 use crate::api::EventLog;
-use crate::state_folder;
 use crate::state_folder::keeper::{Keeper, Remembered};
 use anyhow::Result;
+use container::state_folder;
 use std::sync::Arc;
 use words::size;
 

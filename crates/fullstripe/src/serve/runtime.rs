@@ -14,9 +14,9 @@ use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DriveName, Facts, Status, describe};
 use super::watch;
-use crate::container::Container;
-use crate::container::persist::Identity;
 use anyhow::{Context, Result, anyhow, bail};
+use container::Container;
+use container::persist::Identity;
 use drives::arena::Pool;
 use drives::completion::CompletionMode;
 use drives::drive::Drive;
@@ -113,7 +113,7 @@ impl Runtime {
         let shards = options.shards;
         let mailboxes = mailbox::exchange(usize::from(shards)).context("cannot make mailboxes")?;
         let mail: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
-        let name = |probed: &crate::container::probe::Probed| DriveName {
+        let name = |probed: &container::probe::Probed| DriveName {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
             io_path: probed.drive.io_path(),

@@ -4,10 +4,10 @@
 //! record is made as `create` makes one and is then found on the drives as any other, so everything that
 //! `serve` does with an array it does with this one.
 
-use crate::container::probe::Probed;
-use crate::container::write::write_record;
 use anyhow::{Context, Result, anyhow, bail};
 use assembly::level::in_format;
+use container::probe::Probed;
+use container::write::write_record;
 use engine::layout::Level;
 use metadata::imsm::build::{ContainerIdentity, NewDrive, VolumeSpec};
 use metadata::imsm::geometry::SizeRequest;
@@ -68,8 +68,8 @@ pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::assemble::assemble;
-    use crate::container::probe::probe_all;
+    use container::assemble::assemble;
+    use container::probe::probe_all;
     use drives::drive::Access;
     use metadata::imsm::start::StartOptions;
 

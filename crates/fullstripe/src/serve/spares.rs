@@ -5,9 +5,9 @@ use super::events::{Told, tell_spare_refused};
 use super::runtime::Shared;
 use crate::api::Spares;
 use crate::api::schema::SpareRequest;
-use crate::commands::open::{for_change, for_reading, refuse_twins};
-use crate::container::probe::Probed;
 use anyhow::Result;
+use container::open::{for_change, for_reading, refuse_twins};
+use container::probe::Probed;
 
 /// What `--spare` has named.
 #[derive(Default)]

@@ -4,7 +4,7 @@
 use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
-use crate::container::persist::Persister;
+use container::persist::Persister;
 use drives::drive::IoPath;
 use engine::control::bad_blocks::BadRange;
 use engine::control::record::{MemberState, SlotRecord, SyncKind, VolumeRecord};

@@ -5,15 +5,16 @@
 //! events is not one of writes. Warnings are flushed to the disk; other events are lost in a power cut if the kernel
 //! has not written them yet. When the disk is full, one warning says so, and from then on it is tried once a minute.
 
+use super::claim;
 use super::event_file::{EventFile, NAME};
 use super::settings::Settings;
-use super::{claim, of_array};
 use crate::api::event_log::fold::fold;
 use crate::api::event_log::{EventLog, KEPT_MAX};
 use crate::api::schema::NumberedEvent;
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
 use anyhow::{Context, Result, anyhow};
+use container::state_folder::of_array;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};

@@ -1,7 +1,7 @@
 //! What the metadata cannot express, as an operator sees it.
 
 use super::*;
-use crate::container::persist::Persister;
+use container::persist::Persister;
 
 /// A mirror whose record does not list the drive that serves as its second member.
 fn with_a_stranger() -> Served {

@@ -2,8 +2,8 @@
 
 use crate::api::tests::Served;
 use crate::client::{ClientCommand, run};
-use crate::commands::exit_codes::Refused;
 use clap::Parser;
+use container::refusal::Refused;
 use metadata::imsm::Level;
 use std::process::ExitCode;
 

@@ -9,20 +9,21 @@ mod name;
 mod summary;
 mod zero;
 
-use super::backup::Backup;
-use super::backup::place::keep;
-use super::open::for_change;
-use super::write_hole::{self, WriteHole};
-use super::{conflicts, occupied};
+use super::write_hole::WriteHole;
 use crate::commands::arguments::check_chunk;
 use crate::commands::arguments::{parse_level, parse_size};
-use crate::container::assemble::geometry_of;
-use crate::container::bitmap::new_bitmap;
-use crate::container::probe::{Member, Probed};
-use crate::container::write::{finish_update, write_record};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, anyhow, bail};
 use assembly::level::in_format;
+use container::assemble::geometry_of;
+use container::backup::Backup;
+use container::backup::place::keep;
+use container::bitmap::new_bitmap;
+use container::open::for_change;
+use container::probe::{Member, Probed};
+use container::write::{finish_update, write_record};
+use container::write_hole::establish;
+use container::{conflicts, occupied};
 use engine::layout::Level;
 use metadata::imsm::Mpb;
 use metadata::imsm::SECTOR_BYTES;
@@ -329,7 +330,14 @@ fn protect(
     if args.level == Level::Raid0 {
         return Ok(());
     }
-    write_hole::establish(wanted, mpb, at, drives, region_bytes(args), generation)
+    establish(
+        wanted.policy(),
+        mpb,
+        at,
+        drives,
+        region_bytes(args),
+        generation,
+    )
 }
 
 /// A refusal of the format, with what to do where the format cannot know it.

@@ -3,7 +3,7 @@
 use super::super::describe::chunk_bytes;
 use super::Created;
 use crate::commands::describe::level_number;
-use crate::container::probe::Probed;
+use container::probe::Probed;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::geometry::{Level, Shape};
 use metadata::imsm::{Uuid, Volume};

@@ -7,8 +7,8 @@
 //! uninitialised and synchronised when it is served.
 
 use super::super::bar::Bar;
-use crate::container::probe::Probed;
 use anyhow::{Context, Result, bail};
+use container::probe::Probed;
 use drives::drive::Drive;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Volume;

@@ -2,8 +2,8 @@
 
 use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
 use crate::commands::describe::level_number;
-use crate::container::decide::Decision;
-use crate::container::probe::Probed;
+use container::decide::Decision;
+use container::probe::Probed;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;

@@ -7,10 +7,10 @@ mod record;
 mod shadow;
 mod text;
 
-use super::foreign::{Ends, search};
-use super::open::one_to_look;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::Result;
+use container::foreign::{Ends, search};
+use container::open::one_to_look;
 use record::RecordReport;
 use serde::Serialize;
 use shadow::ShadowReport;

@@ -4,7 +4,7 @@ use super::super::describe::chunk_bytes;
 use super::bitmap::{self, BitmapReport};
 use super::log::{self, LogReport};
 use crate::commands::describe::level_number;
-use crate::container::probe::Probed;
+use container::probe::Probed;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Disk, Map, MapState, Mpb, Uuid, Volume, WriteHolePolicy};

@@ -1,10 +1,10 @@
 //! The array that a request is explained for: its shape, its drives' names, and their state.
 
-use super::super::open::to_look;
 use super::cut::{Background, State};
-use crate::container::assemble::geometry_of;
-use crate::container::probe::{Member, Probed};
 use anyhow::{Result, anyhow, bail};
+use container::assemble::geometry_of;
+use container::open::to_look;
+use container::probe::{Member, Probed};
 use engine::layout::{Geometry, Level};
 use engine::units::{Slot, SlotSet};
 use metadata::imsm::choose::{Assembly, choose};

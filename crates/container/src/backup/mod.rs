@@ -14,7 +14,7 @@ pub mod place;
 #[cfg(test)]
 mod tests;
 
-use crate::container::probe::{FoundShadow, Probed};
+use crate::probe::{FoundShadow, Probed};
 use anyhow::{Context, Result, anyhow, bail};
 use metadata::crc32c::crc32c;
 use metadata::imsm::place::ByteRange;

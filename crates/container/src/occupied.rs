@@ -1,11 +1,11 @@
 //! What the drives for a new container, or a new spare, hold; metadata of our own format included. By `--force`
 //! it goes: both ends of each drive are saved first, then the marks are removed by which programs know it.
 
-use super::backup::place::keep;
-use super::backup::{Backup, shadow_place};
-use super::exit_codes::refused;
-use super::foreign::{Ends, Finding, in_words, search};
-use crate::container::probe::Probed;
+use crate::backup::place::keep;
+use crate::backup::{Backup, shadow_place};
+use crate::foreign::{Ends, Finding, in_words, search};
+use crate::probe::Probed;
+use crate::refusal::refused;
 use anyhow::{Context, Result};
 use assembly::member::of_array;
 use metadata::imsm::place::ByteRange;

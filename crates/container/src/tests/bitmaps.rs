@@ -3,7 +3,7 @@
 
 use super::logs::DEGRADED;
 use super::*;
-use crate::container::bitmap::{new_bitmap, read_one, write_all};
+use crate::bitmap::{new_bitmap, read_one, write_all};
 use metadata::imsm::bitmap::BitmapVolume;
 use metadata::imsm::place::encode_image;
 use metadata::imsm::{SectorSize, WriteHolePolicy};

@@ -11,7 +11,7 @@ pub mod structures;
 #[cfg(test)]
 mod tests;
 
-use crate::container::probe::Probed;
+use crate::probe::Probed;
 use anyhow::{Context, Result};
 use std::ops::Range;
 use words::and;

@@ -139,7 +139,6 @@ impl Probed {
     ///
     /// # Errors
     /// The drive cannot be read.
-    #[cfg(test)]
     pub fn reread(&mut self) -> Result<()> {
         self.found = look(&self.drive, self.placement, self.sector)?.0;
         Ok(())

@@ -4,10 +4,10 @@
 //! room for one owner only: two records there mean that two programs may each take the drive for theirs, and
 //! nobody can say which of them is right. So such drives are neither served nor changed.
 
-use super::exit_codes::refused;
-use super::foreign::structures::raid_and_volumes;
-use super::foreign::{Ends, Finding};
-use crate::container::probe::Probed;
+use crate::foreign::structures::raid_and_volumes;
+use crate::foreign::{Ends, Finding};
+use crate::probe::Probed;
+use crate::refusal::refused;
 use anyhow::Result;
 use metadata::imsm::Mpb;
 use metadata::imsm::SECTOR_BYTES;

@@ -3,8 +3,8 @@
 //! To be changed, a drive must be nobody else's. The kernel refuses a block device that is mounted or part
 //! of something; for a file, other users are looked up ([`drives::claimants`]).
 
-use super::exit_codes::refused;
-use crate::container::probe::{Probed, in_time, parse_spec, probe, probe_all};
+use crate::probe::{Probed, in_time, parse_spec, probe, probe_all};
+use crate::refusal::refused;
 use anyhow::{Result, bail};
 use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};

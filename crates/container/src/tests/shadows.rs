@@ -1,7 +1,7 @@
 //! Records that are torn on every member, written by the very code that serves an array.
 
 use super::*;
-use crate::container::probe::FoundShadow;
+use crate::probe::FoundShadow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -161,7 +161,7 @@ fn torn_records_everywhere_are_written_again_from_the_shadows() {
 fn an_array_without_shadows_gets_them_with_its_first_update() {
     let bench = Bench::new(Level::Raid1, 2, 1);
     for probed in &bench.open(2) {
-        crate::container::write::erase_shadow(probed).unwrap();
+        crate::write::erase_shadow(probed).unwrap();
     }
     let has_shadows = || -> Vec<bool> {
         let drives = bench.open(2);
@@ -211,7 +211,7 @@ fn a_volume_that_needs_the_place_gets_no_shadow() {
         let bytes = probed.drive.read_at(place.offset_bytes, 4096).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 0xDA));
         assert!(matches!(probed.shadow, FoundShadow::Nothing));
-        crate::container::write::erase_shadow(probed).unwrap();
+        crate::write::erase_shadow(probed).unwrap();
     }
 }
 
@@ -226,7 +226,7 @@ fn a_spare_has_no_shadow() {
         total_sectors: drive.placement.total_sectors(),
     };
     write_record(&Mpb::spare(&new, drive.sector).unwrap(), &[drive]).unwrap();
-    let drive = &crate::container::probe::probe(drive.spec.clone(), Access::ReadOnly).unwrap();
+    let drive = &crate::probe::probe(drive.spec.clone(), Access::ReadOnly).unwrap();
     assert!(matches!(drive.shadow, FoundShadow::Nothing));
     assert!(
         drive
