@@ -15,7 +15,6 @@ mod bench;
 mod client;
 mod commands;
 mod demo;
-mod doctor;
 mod help;
 mod manual;
 mod serve;
@@ -64,7 +63,7 @@ enum Command {
     /// Switch the write-hole protection of a RAID 5 that nobody serves
     WriteHole(commands::write_hole::WriteHoleArgs),
     /// Look at this machine: what it offers for arrays, and what to change
-    Doctor(doctor::DoctorArgs),
+    Doctor(commands::doctor::DoctorArgs),
     /// Keep a copy of the metadata of drives, or bring it back
     Metadata(commands::metadata::MetadataArgs),
     /// Measure the engine in this process, on fresh members
@@ -150,7 +149,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Destroy(args) => commands::destroy::run(&args),
         Command::WriteHole(args) => commands::write_hole::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => commands::sim::run(&args),

@@ -8,9 +8,9 @@
 use super::config::Config;
 use super::modelled::ModelledMember;
 use crate::commands::write_hole::WriteHole;
-use crate::doctor::available_memory_bytes;
 use anyhow::ensure;
 use container::busy;
+use doctor::available_memory_bytes;
 use drives::drive::{Access, Drive};
 use drives::spec::{Limits, Model, Target};
 use drives::world::{Encoder, LogEncoder};

@@ -18,6 +18,7 @@ pub mod claims;
 pub mod create;
 pub mod describe;
 pub mod destroy;
+pub mod doctor;
 pub mod examine;
 pub mod exit_codes;
 pub mod explain;

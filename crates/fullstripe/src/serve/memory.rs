@@ -2,8 +2,8 @@
 //! memory, then each shard's payload, all in one arena, so that it can be locked and registered as one.
 
 use super::runtime::RunOptions;
-use crate::doctor::available_memory_bytes;
 use anyhow::{Result, bail};
+use doctor::available_memory_bytes;
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::control::record::Record;
 use engine::limits::BAND_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine offers for arrays, and what to change.
+//! What this machine offers for arrays, and what to change.
 //!
 //! Each check reads what the kernel shows in `/sys` and `/proc`, or asks it for what `serve` would ask
 //! for ([`granted`]), and gives [`finding`]s, one line each: `ok`, `note`, `warning`, or `problem`, which
@@ -12,7 +12,7 @@ mod block;
 mod claimers;
 mod drives;
 mod files;
-mod finding;
+pub mod finding;
 mod granted;
 mod health;
 mod kernel;
@@ -24,33 +24,14 @@ mod processor;
 mod tests;
 mod tools;
 
-use crate::terminal::Paper;
-use crate::terminal::print::{print_json, print_text};
 use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
-use clap::Args;
 use drives::Look;
 use files::Files;
 use finding::Report;
 use granted::{Granted, Need};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
-
-/// Look at this machine: what it offers for arrays, and what to change.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
-    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem"
-)]
-pub struct DoctorArgs {
-    /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
-    #[arg(value_name = "DRIVE")]
-    drives: Vec<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
 
 /// Memory that can be had without swapping, in all and in this process's control group; `None` if the kernel does
 /// not say.
@@ -69,12 +50,12 @@ struct Machine {
     search_path: Vec<PathBuf>,
 }
 
-/// Runs `doctor`.
+/// Examines this machine, and of its drives those with the specifications `drives`; without any, every block device.
 ///
 /// # Errors
-/// A drive that cannot be understood, or standard output that cannot be written.
-pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
-    let named = named_drives(&args.drives)?;
+/// A specification that cannot be understood, or that names no drive of this machine.
+pub fn examine_this_machine(drives: &[String]) -> Result<Report> {
+    let named = named_drives(drives)?;
     let files = Files::below("/");
     let machine = Machine {
         granted: Granted::ask(bytes_to_ask_for(&files)),
@@ -83,13 +64,9 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         search_path: tools::search_path(),
     };
     let are_named = !named.is_empty();
-    let report = examine(&machine, &named, &|spec| drives::look(spec, are_named));
-    if args.json {
-        print_json(&report)?;
-    } else {
-        print_text(&report.text(Paper::output()))?;
-    }
-    Ok(ExitCode::from(u8::from(!report.can_serve)))
+    Ok(examine(&machine, &named, &|spec| {
+        drives::look(spec, are_named)
+    }))
 }
 
 /// A drive that the user named.

@@ -1,6 +1,5 @@
 //! What a check has to say: one line, how grave it is, and what to do.
 
-use crate::terminal::{Paper, Tone};
 use serde::Serialize;
 use std::fmt;
 use words::{count, without_error_number};
@@ -84,32 +83,32 @@ impl Finding {
 }
 
 /// Columns of the word at the start of a line and the blanks behind it.
-const WORD_COLUMNS: usize = 9;
+pub const WORD_COLUMNS: usize = 9;
 
 impl Finding {
-    /// `warning  nvme1: what was found; what to do`, one line unless it is folded to a terminal.
+    /// `nvme1: what was found; what to do`, on one line.
     #[must_use]
-    pub fn text(&self, paper: Paper) -> String {
+    pub fn sentence(&self) -> String {
         let mut line = format!("{}: {}", self.about, self.what);
         if let Some(advice) = &self.advice {
             line.push_str("; ");
             line.push_str(advice);
         }
         // Names of drives and files come from outside.
-        let one_line: String = line
-            .chars()
+        line.chars()
             .map(|c| if c.is_control() { '?' } else { c })
-            .collect();
-        let word = self.level.word();
-        let blanks = " ".repeat(WORD_COLUMNS - word.len());
-        let line = format!("{}{blanks}{one_line}", paper.state(word));
-        paper.fold(&line, WORD_COLUMNS)
+            .collect()
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text(Paper::PLAIN))
+        write!(
+            out,
+            "{:WORD_COLUMNS$}{}",
+            self.level.word(),
+            self.sentence()
+        )
     }
 }
 
@@ -147,28 +146,29 @@ impl Report {
 }
 
 impl Report {
-    /// A line for each finding, then one with the sum.
+    /// What comes of all findings, and how many there are of which level: `Nothing prevents serving` and
+    /// `; 1 warning, 0 notes.`
     #[must_use]
-    pub fn text(&self, paper: Paper) -> String {
-        let lines = self.findings.iter().map(|one| one.text(paper) + "\n");
-        let mut text: String = lines.collect();
+    pub fn sum(&self) -> (&'static str, String) {
         let counted = |level: Level| count(self.count(level), level.word());
         let rest = format!("{}, {}", counted(Level::Warning), counted(Level::Note));
-        let sum = match self.count(Level::Problem) {
-            0 => paper.paint(Tone::Good, "Nothing prevents serving") + &format!("; {rest}."),
-            _ => {
-                let prevented = paper.paint(Tone::Bad, "Serving is prevented");
-                format!("{prevented}: {}, {rest}.", counted(Level::Problem))
-            }
-        };
-        text += &sum;
-        text + "\n"
+        if self.can_serve {
+            ("Nothing prevents serving", format!("; {rest}."))
+        } else {
+            let problems = counted(Level::Problem);
+            ("Serving is prevented", format!(": {problems}, {rest}."))
+        }
     }
 }
 
+/// A line for each finding, then one with the sum.
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text(Paper::PLAIN))
+        for finding in &self.findings {
+            writeln!(out, "{finding}")?;
+        }
+        let (verdict, rest) = self.sum();
+        writeln!(out, "{verdict}{rest}")
     }
 }
 
@@ -183,31 +183,6 @@ mod tests {
             finding.to_string(),
             "warning  nvme0: model \"A?B?[2J\"; do it"
         );
-    }
-
-    #[test]
-    fn colours_and_folding_change_no_word() {
-        let long = "it has not said for how many hours it will go on working";
-        let findings = vec![Finding::ok("a", "b"), Finding::problem("nvme0", long)];
-        let report = Report::new(findings);
-        let text = report.text(Paper {
-            colours: true,
-            columns: Some(40),
-        });
-        assert!(text.contains("\x1b[32mok\x1b[0m       a: b\n"), "{text:?}");
-        insta::assert_snapshot!(console::strip_ansi_codes(&text), @r"
-        ok       a: b
-        problem  nvme0: it has not said for how
-                 many hours it will go on
-                 working
-        Serving is prevented: 1 problem, 0 warnings, 0 notes.
-        ");
-        let words = |text: &str| -> Vec<String> {
-            let words = text.split_whitespace();
-            words.map(str::to_owned).collect()
-        };
-        let plain = report.to_string();
-        assert_eq!(words(&console::strip_ansi_codes(&text)), words(&plain));
     }
 
     #[test]

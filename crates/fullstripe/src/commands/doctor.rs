@@ -1,0 +1,91 @@
+//! `doctor`: what this machine offers for arrays, and what to change. The crate of this name looks; here it is printed.
+
+use crate::terminal::print::{print_json, print_text};
+use crate::terminal::{Paper, Tone};
+use anyhow::Result;
+use clap::Args;
+use doctor::examine_this_machine;
+use doctor::finding::{Report, WORD_COLUMNS};
+use std::process::ExitCode;
+
+/// Look at this machine: what it offers for arrays, and what to change.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
+    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem"
+)]
+pub struct DoctorArgs {
+    /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
+    #[arg(value_name = "DRIVE")]
+    drives: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `doctor`.
+///
+/// # Errors
+/// A drive that cannot be understood, or standard output that cannot be written.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let report = examine_this_machine(&args.drives)?;
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_text(&text(&report, Paper::output()))?;
+    }
+    Ok(ExitCode::from(u8::from(!report.can_serve)))
+}
+
+/// The report in the colours of its levels, folded to the terminal.
+fn text(report: &Report, paper: Paper) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        let word = finding.level.word();
+        let blanks = " ".repeat(WORD_COLUMNS - word.len());
+        let line = format!("{}{blanks}{}", paper.state(word), finding.sentence());
+        text += &paper.fold(&line, WORD_COLUMNS);
+        text.push('\n');
+    }
+    let (verdict, rest) = report.sum();
+    let tone = if report.can_serve {
+        Tone::Good
+    } else {
+        Tone::Bad
+    };
+    text + &paper.paint(tone, verdict) + &rest + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doctor::finding::Finding;
+
+    #[test]
+    fn colours_and_folding_change_no_word() {
+        let long = "it has not said for how many hours it will go on working";
+        let findings = vec![Finding::ok("a", "b"), Finding::problem("nvme0", long)];
+        let report = Report::new(findings);
+        let text = text(
+            &report,
+            Paper {
+                colours: true,
+                columns: Some(40),
+            },
+        );
+        assert!(text.contains("\x1b[32mok\x1b[0m       a: b\n"), "{text:?}");
+        insta::assert_snapshot!(console::strip_ansi_codes(&text), @r"
+        ok       a: b
+        problem  nvme0: it has not said for how
+                 many hours it will go on
+                 working
+        Serving is prevented: 1 problem, 0 warnings, 0 notes.
+        ");
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split_whitespace();
+            words.map(str::to_owned).collect()
+        };
+        let plain = report.to_string();
+        assert_eq!(words(&console::strip_ansi_codes(&text)), words(&plain));
+    }
+}
