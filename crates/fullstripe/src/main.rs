@@ -47,7 +47,7 @@ enum Command {
     /// Make a volume on drives
     Create(commands::create::CreateArgs),
     /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`
-    Serve(serve::ServeArgs),
+    Serve(commands::serve::ServeArgs),
     #[command(flatten)]
     Client(client::ClientCommand),
     /// Show the arrays on this machine's drives
@@ -141,7 +141,7 @@ fn wants_json(matches: &ArgMatches) -> bool {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => commands::create::run(&args),
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::Client(command) => client::run(&command),
         Command::List(args) => commands::list::run(&args),
         Command::Examine(args) => commands::examine::run(&args),

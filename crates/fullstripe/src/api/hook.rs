@@ -12,9 +12,9 @@
 
 use crate::serve::events::Told;
 use crate::serve::runtime::lock;
-use crate::terminal::print::print_note;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::fmt::Display;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -24,6 +24,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use words::without_error_number;
 
 /// Events that wait for the command.
 const QUEUE_MAX: usize = 256;
@@ -60,21 +61,29 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// A hook that runs `command` for every event.
+    /// A hook that runs `command` for every event; `say` says what has gone wrong with one.
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn new(command: impl Into<String>) -> Result<Hook> {
-        Hook::with_limit(command.into(), CALL_MAX)
+    pub fn new(
+        command: impl Into<String>,
+        say: impl Fn(&dyn Display) + Send + 'static,
+    ) -> Result<Hook> {
+        Hook::with_limit(command.into(), CALL_MAX, say)
     }
 
-    fn with_limit(command: String, call_max: Duration) -> Result<Hook> {
+    fn with_limit(
+        command: String,
+        call_max: Duration,
+        say: impl Fn(&dyn Display) + Send + 'static,
+    ) -> Result<Hook> {
         let (queue, events) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
         let runner = Runner {
             command,
             call_max,
             counters: counters.clone(),
+            say: Box::new(say),
         };
         let thread = std::thread::Builder::new()
             .name("event-hook".to_owned())
@@ -129,6 +138,7 @@ struct Runner {
     command: String,
     call_max: Duration,
     counters: Arc<Counters>,
+    say: Box<dyn Fn(&dyn Display) + Send>,
 }
 
 impl Runner {
@@ -137,10 +147,8 @@ impl Runner {
             self.counters.calls.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = self.call(&event) {
                 self.counters.failures.fetch_add(1, Ordering::Relaxed);
-                print_note(&format!(
-                    "fullstripe: the event hook for {}: {error:#}",
-                    event.kind
-                ));
+                let error = without_error_number(&format!("{error:#}"));
+                (self.say)(&format_args!("the event hook for {}: {error}", event.kind));
             }
         }
     }
@@ -211,7 +219,7 @@ mod tests {
              $FULLSTRIPE_TIME\"; cat; }} >> {}",
             out.display()
         );
-        let hook = Hook::new(command).unwrap();
+        let hook = Hook::new(command, |_| ()).unwrap();
         hook.tell(&event("first 'quoted' $(text)"));
         hook.tell(&event("second"));
         assert!(hook.finish(Duration::from_secs(20)));
@@ -234,7 +242,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let survived = folder.path().join("survived");
         let command = format!("(sleep 1; touch {}) & wait", survived.display());
-        let hook = Hook::with_limit(command, Duration::from_millis(50)).unwrap();
+        let hook = Hook::with_limit(command, Duration::from_millis(50), |_| ()).unwrap();
         hook.tell(&event("slow"));
         assert!(hook.finish(Duration::from_secs(20)));
         assert_eq!(hook.counts().failures, 1);
@@ -253,7 +261,7 @@ mod tests {
             gate.display(),
             out.display()
         );
-        let hook = Hook::new(command).unwrap();
+        let hook = Hook::new(command, |_| ()).unwrap();
         let begin = Instant::now();
         hook.tell(&event("0"));
         while hook.counts().calls == 0 {

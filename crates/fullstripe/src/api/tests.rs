@@ -107,7 +107,7 @@ impl Served {
             })
             .unwrap(),
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
-            hook: Some(Arc::new(Hook::new("true").unwrap())),
+            hook: Some(Arc::new(Hook::new("true", |_| ()).unwrap())),
             keeper: None,
         });
         let served = Served {

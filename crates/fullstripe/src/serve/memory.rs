@@ -10,7 +10,7 @@ use engine::limits::BAND_BYTES_MAX;
 use engine::setup::Setup;
 use engine::units::{Buffer, ShardId};
 use std::sync::Arc;
-use words::size;
+use words::{size, typed_size};
 
 /// Scratch memory of a shard, at least.
 const SCRATCH_BYTES_MIN: usize = 16 << 20;
@@ -25,14 +25,15 @@ const SHARD_PAYLOAD_BYTES_MIN: u64 = 4 << 20;
 ///
 /// # Errors
 /// One sentence with the least.
-pub(super) fn refuse_less_than_is_needed(text: &str, payload_bytes: u64, shards: u8) -> Result<()> {
+pub(super) fn refuse_less_than_is_needed(payload_bytes: u64, shards: u8) -> Result<()> {
     let least = PAYLOAD_BYTES_MIN.max(u64::from(shards) * SHARD_PAYLOAD_BYTES_MIN);
     if payload_bytes >= least {
         return Ok(());
     }
     let plural = if shards == 1 { "" } else { "s" };
     bail!(
-        "--memory {text} is too little for {shards} data thread{plural}; give at least {}m",
+        "--memory {} is too little for {shards} data thread{plural}; give at least {}m",
+        typed_size(payload_bytes),
         least >> 20
     )
 }
@@ -42,7 +43,7 @@ pub(super) fn refuse_less_than_is_needed(text: &str, payload_bytes: u64, shards:
 ///
 /// # Errors
 /// One sentence with what there is.
-pub(super) fn refuse_more_than_there_is(text: &str, payload_bytes: u64, shards: u8) -> Result<()> {
+pub(super) fn refuse_more_than_there_is(payload_bytes: u64, shards: u8) -> Result<()> {
     let beside = u64::from(BAND_BYTES_MAX) + u64::from(shards) * 2 * SCRATCH_BYTES_MIN as u64;
     let Some(available) = available_memory_bytes() else {
         return Ok(());
@@ -51,7 +52,8 @@ pub(super) fn refuse_more_than_there_is(text: &str, payload_bytes: u64, shards: 
         return Ok(());
     }
     bail!(
-        "--memory {text} does not fit: {} of memory can be had, and the array needs {} beside it",
+        "--memory {} does not fit: {} of memory can be had, and the array needs {} beside it",
+        typed_size(payload_bytes),
         size(available),
         size(beside)
     )

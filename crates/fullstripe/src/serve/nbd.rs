@@ -1,6 +1,6 @@
 //! Offering the volumes over NBD: where to listen, what the exports promise, and one port per shard.
 
-use super::announcer::Announcer;
+use super::hearer::Hearer;
 use super::runtime::{MakePort, Shared};
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
@@ -202,18 +202,18 @@ pub(super) fn ports(
     exports: ExportList,
     volumes: Vec<VolumeId>,
     shards: u8,
-    announcer: Arc<Announcer>,
+    hearer: Arc<dyn Hearer>,
 ) -> MakePort<NbdPort> {
     let exports = Arc::new(exports);
     Arc::new(move |shard: ShardId, pool| {
-        let announcer = announcer.clone();
+        let hearer = hearer.clone();
         let port = NbdPort::new(NbdPortOptions {
             exports: exports.clone(),
             volumes: volumes.clone(),
             pool,
             listeners: Vec::new(),
             route: Route::round_robin(shards, shard),
-            on_problem: Box::new(move |problem| announcer.say(problem)),
+            on_problem: Box::new(move |problem| hearer.say(problem)),
             limits: NbdLimits::default(),
         })?;
         Ok(port)

@@ -1,7 +1,7 @@
 //! The drives that the command line names: the array's, and spares for it, which it does not need to start.
 
-use super::ServeArgs;
 use super::events::{Told, tell_spare_refused};
+use super::options::ServeOptions;
 use super::runtime::Shared;
 use crate::api::Spares;
 use crate::api::schema::SpareRequest;
@@ -21,15 +21,15 @@ pub(super) struct NamedSpares {
 /// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
 /// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
 /// An array does not need its spares, so it starts without one that cannot be opened.
-pub(super) fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)> {
-    refuse_twins(&[&args.drives[..], &args.spare].concat())?;
-    let open = match args.read_only {
+pub(super) fn open_drives(options: &ServeOptions) -> Result<(Vec<Probed>, NamedSpares)> {
+    refuse_twins(&[&options.drives[..], &options.spares].concat())?;
+    let open = match options.read_only {
         true => for_reading,
         false => for_change,
     };
-    let mut drives = open(&args.drives)?;
+    let mut drives = open(&options.drives)?;
     let mut spares = NamedSpares::default();
-    for spec in &args.spare {
+    for spec in &options.spares {
         match open(std::slice::from_ref(spec)) {
             Ok(opened) => {
                 let (new, recorded) = opened
@@ -50,7 +50,7 @@ pub(super) fn open_drives(args: &ServeArgs) -> Result<(Vec<Probed>, NamedSpares)
 
 /// Adds the drives that `--spare` names and that are not the array's already; one that cannot be taken is told.
 pub(super) fn add_spares(
-    args: &ServeArgs,
+    options: &ServeOptions,
     (shared, spares): (&Shared, &Spares),
     drives: &[String],
     tell: &dyn Fn(Told),
@@ -60,7 +60,7 @@ pub(super) fn add_spares(
             drive: drive.clone(),
             force: false,
         };
-        let added = match args.read_only {
+        let added = match options.read_only {
             true => Err("--read-only takes no spares".to_owned()),
             false => spares
                 .add(shared, &request)

@@ -6,13 +6,12 @@
 //! lock around the queue. People who look at a terminal shall see what happens
 //! there: reports of many blocks of one thing are one line a second, with a count ([`Run`]).
 
-use crate::serve::runtime::lock;
 use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -136,7 +135,11 @@ impl Announcer {
     pub fn finish(&self, within: Duration) {
         self.is_ended.store(true, Ordering::Release);
         let deadline = Instant::now() + within;
-        let thread = lock(&self.thread).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let mut is_told = false;
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && Instant::now() < deadline

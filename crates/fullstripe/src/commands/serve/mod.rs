@@ -1,0 +1,232 @@
+//! `serve`: serves an array until it is told to stop. The work is done elsewhere ([`crate::serve`]); here are the words of
+//! the command line, the signals, and what is printed.
+
+mod announcer;
+mod signals;
+
+use super::arguments::parse_level;
+use crate::api::event_log::fold;
+use crate::serve::events::Told;
+use crate::serve::hearer::{Audience, Hearer};
+use crate::serve::nbd::Address;
+use crate::serve::options::ServeOptions;
+use crate::serve::server::Prepared;
+use crate::serve::status::Status;
+use announcer::Announcer;
+use anyhow::{Context, Result};
+use clap::Args;
+use drives::completion::CompletionMode;
+use drives::spec::parse_size;
+use engine::layout::Level;
+use metadata::imsm::start::StartOptions;
+use signals::Signals;
+use std::fmt::Display;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use words::size;
+
+/// How long the end waits for who reads what the process says.
+const PRINT_WITHIN: Duration = Duration::from_secs(2);
+
+/// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// The drives of one array, in any order: block devices, files, with options like `,serial=NAME`.
+    #[arg(required = true, value_name = "DRIVE")]
+    drives: Vec<String>,
+    /// Make a new array of this level in memory, gone when serve ends; each DRIVE is ram:SIZE, or null:SIZE
+    /// to measure without drives.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+    scratch: Option<Level>,
+    /// A drive to take a failed member's place; may be given several times, and again when it has. One that
+    /// cannot be taken is reported, and the array is served without it.
+    #[arg(long, value_name = "DRIVE")]
+    spare: Vec<String>,
+    /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<Address>,
+    /// Allow TCP addresses that other machines can reach; NBD has no authentication.
+    #[arg(long)]
+    listen: bool,
+    /// Where the API listens.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Data threads, each with a core of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    shards: u8,
+    /// Memory for payload.
+    #[arg(long, default_value = "128m", value_name = "SIZE")]
+    memory: String,
+    /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
+    /// of polling before each sleep.
+    #[arg(long, default_value = "interrupt", value_name = "MODE")]
+    completion: CompletionMode,
+    /// Start although members are missing that were never marked failed.
+    #[arg(long)]
+    degraded: bool,
+    /// Start a degraded RAID 5 after a crash although the missing member's data may be outdated.
+    #[arg(long)]
+    accept_write_hole: bool,
+    /// Start a degraded RAID 5 that was never synchronised, for reading.
+    #[arg(long)]
+    accept_unsynced: bool,
+    /// Take back a drive that was marked failed and that a volume cannot go on without, such as one of a RAID 0
+    /// beside a RAID 5. Trusted is that this is the drive as it was when it left, and that nothing was written to
+    /// that volume meanwhile: fullstripe and Linux md do not while it is not started. For volumes that went on, what
+    /// the drive holds is outdated: it is not read, and rebuilt.
+    #[arg(long, conflicts_with = "read_only")]
+    trust_returned_drive: bool,
+    /// Write nothing at all to the drives.
+    #[arg(long)]
+    read_only: bool,
+    /// Do not take spares by themselves when a member fails; `rebuild` takes them.
+    #[arg(long)]
+    no_auto_rebuild: bool,
+    /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited. Without it, what `fullstripe
+    /// rate` set last counts, else nothing is limited.
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<String>,
+    /// Seconds until a member that does not answer is failed.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    deadline: u64,
+    /// Run this by `sh -c` for every event; the event is in FULLSTRIPE_* and as JSON on standard input.
+    #[arg(long, value_name = "COMMAND")]
+    on_event: Option<String>,
+    /// Folder for the backup of what a drive held that `add-spare --force` takes.
+    #[arg(long, value_name = "FOLDER")]
+    backup: Option<PathBuf>,
+    /// Print events and the ready line as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ServeArgs {
+    fn options(&self) -> Result<ServeOptions> {
+        Ok(ServeOptions {
+            drives: self.drives.clone(),
+            scratch: self.scratch,
+            spares: self.spare.clone(),
+            nbd: self.nbd.clone(),
+            anyone_may_connect: self.listen,
+            socket: self.socket.clone(),
+            shards: self.shards,
+            payload_bytes: parsed_size("--memory", &self.memory)?,
+            completion: self.completion,
+            start: StartOptions {
+                degraded: self.degraded,
+                accept_write_hole: self.accept_write_hole,
+                accept_unsynced: self.accept_unsynced,
+                trust_returned_drive: self.trust_returned_drive,
+            },
+            read_only: self.read_only,
+            auto_rebuild: !self.no_auto_rebuild,
+            rate_bytes_per_s: self.rate.as_deref().map(parsed_rate).transpose()?,
+            member_deadline: Duration::from_secs(self.deadline),
+            on_event: self.on_event.clone(),
+            backup: self.backup.clone(),
+        })
+    }
+}
+
+fn parsed_rate(text: &str) -> Result<u64> {
+    match text {
+        "0" => Ok(0),
+        rate => parsed_size("--rate", rate),
+    }
+}
+
+fn parsed_size(what: &str, text: &str) -> Result<u64> {
+    parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
+}
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// One sentence: what could not be opened, assembled or ended.
+pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let options = args.options()?;
+    let announcer = Announcer::start(std::io::stdout(), std::io::stderr())?;
+    let printer = Arc::new(Printer {
+        announcer,
+        json: args.json,
+    });
+    let served = serve(options, &printer);
+    printer.announcer.finish(PRINT_WITHIN);
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn serve(options: ServeOptions, printer: &Arc<Printer>) -> Result<()> {
+    let prepared = Prepared::new(options, printer.clone())?;
+    let signals = Signals::catch()?;
+    let server = prepared.serve()?;
+    printer.ready(&server.status())?;
+    signals.wait_for_end(server.stop_asked());
+    printer.say(&"stopping");
+    server.stop()?.check()
+}
+
+/// Prints what the server says and what happens: for people on standard error, for programs on standard output.
+struct Printer {
+    announcer: Announcer,
+    json: bool,
+}
+
+impl Hearer for Printer {
+    fn say(&self, sentence: &dyn Display) {
+        self.announcer.say(sentence);
+    }
+
+    fn event(&self, event: &Told, audience: Audience) {
+        if self.json {
+            let line = serde_json::to_string(event).unwrap_or_default();
+            self.announcer.print(line + "\n");
+        } else if audience == Audience::Programs {
+            // People know already.
+        } else if fold::is_report(event) {
+            let (volume, member) = (&event.volume, &event.member);
+            let about = format!("{} {volume:?} {member:?}", event.kind);
+            self.announcer.report(about, &event.text);
+        } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
+            self.announcer.say(&event.text);
+        }
+    }
+}
+
+impl Printer {
+    /// Says that the array can be used.
+    fn ready(&self, status: &Status) -> Result<()> {
+        let text = if self.json {
+            format!("{}\n", serde_json::to_string(status)?)
+        } else {
+            in_words(status)
+        };
+        self.announcer.print(text);
+        Ok(())
+    }
+}
+
+fn in_words(status: &Status) -> String {
+    let mut text = String::new();
+    for volume in &status.volumes {
+        if volume.not_started.is_some() {
+            // Why was said before.
+            text += &format!("not serving {}\n", volume.name);
+            continue;
+        }
+        text += &format!(
+            "serving {}: RAID {} of {} drives, {}, {}\n",
+            volume.name,
+            volume.level,
+            volume.slots.len(),
+            size(volume.size_bytes),
+            volume.state
+        );
+    }
+    for uri in &status.exports {
+        text += &format!("  {uri}\n");
+    }
+    text
+}

@@ -1,0 +1,322 @@
+//! A server's life: prepared, serving, stopped.
+
+use super::ending::Ended;
+use super::events::{Told, tell_start_note};
+use super::hearer::{Audience, Hearer};
+use super::memory;
+use super::nbd::{self, Listening};
+use super::options::ServeOptions;
+use super::remembering::{Remembering, Tell};
+use super::runtime::{RunOptions, Runtime, Shared};
+use super::scratch;
+use super::sockets::Sockets;
+use super::spares::{NamedSpares, add_spares, open_drives};
+use super::status::Status;
+use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
+use crate::state_folder::keeper::Keeper;
+use crate::unix_socket::ClaimedSocket;
+use anyhow::Result;
+use container::assemble::assemble;
+use container::refusal::refused;
+use container::{Container, conflicts};
+use engine::options::Options;
+use engine::units::{Nanos, VolumeId};
+use exports::nbd::ExportList;
+use metadata::imsm::Uuid;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long a graceful end may take.
+const STOP_WITHIN: Duration = Duration::from_secs(60);
+/// How long the end waits for the disk that keeps events.
+const KEEP_WITHIN: Duration = Duration::from_secs(2);
+
+/// Sockets that are made, drives that are opened, and an array that is assembled of them.
+pub struct Prepared {
+    options: ServeOptions,
+    hearer: Arc<dyn Hearer>,
+    sockets: Sockets,
+    container: Container,
+    spares: NamedSpares,
+}
+
+impl Prepared {
+    /// Makes the sockets, opens the drives and assembles the array; `hearer` hears all that there is to say from now on.
+    ///
+    /// # Errors
+    /// One sentence: what could not be made, opened or assembled.
+    pub fn new(options: ServeOptions, hearer: Arc<dyn Hearer>) -> Result<Prepared> {
+        memory::refuse_less_than_is_needed(options.payload_bytes, options.shards)?;
+        memory::refuse_more_than_there_is(options.payload_bytes, options.shards)?;
+        let sockets = Sockets::claim(&options)?;
+        let (mut drives, spares) = open_drives(&options)?;
+        for refused in &spares.refused {
+            // If the array does not start, a spare that has become a member may be why.
+            hearer.say(&refused.text);
+        }
+        conflicts::refuse(&drives)?;
+        if let Some(level) = options.scratch {
+            scratch::make(level, &mut drives)?;
+        }
+        let container = assemble(drives, options.start, options.read_only)
+            .map_err(|error| refused(format!("{error:#}")))?;
+        for note in start_notes(&container) {
+            hearer.say(&note);
+        }
+        Ok(Prepared {
+            options,
+            hearer,
+            sockets,
+            container,
+            spares,
+        })
+    }
+
+    /// Starts the data threads, opens the API, adds the spares and lets clients in.
+    ///
+    /// # Errors
+    /// One sentence: what could not be started. Whatever was started has been stopped then.
+    pub fn serve(self) -> Result<Server> {
+        let (server, opening) = self.start()?;
+        match opening.open(&server) {
+            Ok(open) => Ok(Server {
+                open: Some(open),
+                ..server
+            }),
+            Err(error) => {
+                // The data threads hold the drives, and a spare may be being filled.
+                let hearer = server.hearer.clone();
+                hearer.say(&"stopping");
+                if let Err(other) = server.stop() {
+                    hearer.say(&format_args!("{other:#}"));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts the data threads.
+    fn start(self) -> Result<(Server, Opening)> {
+        let Prepared {
+            options,
+            hearer,
+            sockets,
+            container,
+            spares: spares_named,
+        } = self;
+        let started = container.started();
+        let share = options.payload_bytes / u64::from(options.shards);
+        let exports = nbd::exports(&container.record, &started, share)?;
+        let volumes = started.iter().map(|(volume, _)| *volume).collect();
+        let uris = sockets.uris(&started);
+        let spares = Arc::new(Spares::of(&container, options.backup.clone()));
+        let events = EventLog::new();
+        let hook = hook(&options, &hearer)?;
+        let tellers = Tellers::new(&hearer, &hook, &events);
+        let uuid = Uuid::of_container(container.persister.mpb()).to_string();
+        let lasts = options.scratch.is_none();
+        let mut remembering = Remembering::begin(lasts.then_some(&*uuid), &events, &tellers.all);
+        let mut run = run_options(&options);
+        run.engine.rate_bytes_per_s = remembering.choose_rate(options.rate_bytes_per_s);
+        tell_start(&tellers, &mut remembering, spares_named.refused, &container);
+        let hear = tellers.all.clone();
+        let runtime = Runtime::start(
+            container,
+            run,
+            nbd::ports(exports.clone(), volumes, options.shards, hearer.clone()),
+            move |event| hear(event),
+        )?;
+        let shared = runtime.handle();
+        shared.set_exports(uris);
+        shared.set_remembered_rate(remembering.rate_bytes_per_s);
+        let (stop, stop_asked) = watch::channel(false);
+        let api = ApiOptions {
+            shared: shared.clone(),
+            events,
+            spares,
+            socket: sockets.api,
+            on_stop: Box::new(move || {
+                stop.send_replace(true);
+            }),
+            hook: hook.clone(),
+            keeper: remembering.keeper.clone(),
+        };
+        let opening = Opening {
+            api,
+            offer: (started, share, exports),
+            spares: spares_named.new,
+            tell: tellers.all,
+            listening: sockets.nbd,
+            options,
+        };
+        let server = Server {
+            runtime,
+            shards: usize::from(run.shards),
+            hearer,
+            hook,
+            keeper: remembering.keeper,
+            stop_asked,
+            open: None,
+        };
+        Ok((server, opening))
+    }
+}
+
+/// What is left to do once the data threads run.
+struct Opening {
+    api: ApiOptions,
+    /// What clients are offered: the volumes that are started, each data thread's payload memory, the exports.
+    offer: (Vec<(VolumeId, String)>, u64, ExportList),
+    spares: Vec<String>,
+    tell: Tell,
+    listening: Vec<Listening>,
+    options: ServeOptions,
+}
+
+impl Opening {
+    /// Opens the API, adds the spares and lets clients in. What is returned ends the API and removes the sockets' files
+    /// when it is dropped.
+    fn open(self, server: &Server) -> Result<(ApiServer, Vec<ClaimedSocket>)> {
+        let shared = server.runtime.handle();
+        let (started, share, exports) = self.offer;
+        nbd::keep_offer_true(shared.clone(), started, share, exports)?;
+        let spares = self.api.spares.clone();
+        let api = api::serve_api(self.api)?;
+        let (options, tell) = (&self.options, &*self.tell);
+        add_spares(options, (&shared, &spares), &self.spares, tell);
+        let sockets = nbd::start_listening(&shared, self.listening);
+        wait_for_status(&shared);
+        Ok((api, sockets))
+    }
+}
+
+/// The first status with exports is published soon after they are known.
+fn wait_for_status(shared: &Shared) {
+    for _ in 0..500 {
+        if !shared.status().exports.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// An array that is being served.
+pub struct Server {
+    runtime: Runtime,
+    shards: usize,
+    hearer: Arc<dyn Hearer>,
+    hook: Option<Arc<Hook>>,
+    keeper: Option<Arc<Keeper>>,
+    stop_asked: watch::Receiver<bool>,
+    /// Nothing while it is being opened.
+    open: Option<(ApiServer, Vec<ClaimedSocket>)>,
+}
+
+impl Server {
+    /// How the array is.
+    #[must_use]
+    pub fn status(&self) -> Arc<Status> {
+        self.runtime.handle().status()
+    }
+
+    /// Becomes true when somebody asks by the API that the server stops; whoever has the server does it then.
+    #[must_use]
+    pub fn stop_asked(&self) -> watch::Receiver<bool> {
+        self.stop_asked.clone()
+    }
+
+    /// Ends clients first, then flushes the volumes and, where nothing is in doubt, marks them clean.
+    ///
+    /// # Errors
+    /// The array did not come to rest.
+    pub fn stop(self) -> Result<Ended> {
+        let hearer = &self.hearer;
+        let shared = self.runtime.handle();
+        if let Err(error) = nbd::stop_ports(&shared, self.shards, STOP_WITHIN) {
+            hearer.say(&format_args!("{error:#}"));
+        }
+        let result = self.runtime.stop(STOP_WITHIN);
+        if let Some(sentence) = result.as_ref().ok().and_then(|ended| ended.left.sentence()) {
+            hearer.say(&sentence);
+        }
+        if let Some(hook) = &self.hook {
+            hook.finish(STOP_WITHIN);
+        }
+        if let Some(keeper) = &self.keeper {
+            keeper.finish(KEEP_WITHIN);
+        }
+        drop(self.open);
+        result
+    }
+}
+
+fn run_options(options: &ServeOptions) -> RunOptions {
+    RunOptions {
+        shards: options.shards,
+        payload_bytes: options.payload_bytes as usize,
+        completion: options.completion,
+        engine: Options {
+            member_deadline: Nanos(options.member_deadline.as_nanos() as u64),
+            auto_rebuild: options.auto_rebuild && !options.read_only,
+            read_only: options.read_only,
+            ..Options::default()
+        },
+    }
+}
+
+fn hook(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Result<Option<Arc<Hook>>> {
+    let Some(command) = &options.on_event else {
+        return Ok(None);
+    };
+    let hearer = hearer.clone();
+    let hook = Hook::new(command, move |problem| hearer.say(problem))?;
+    Ok(Some(Arc::new(hook)))
+}
+
+/// What the user should know of the start: of the drives, then of the container.
+fn start_notes(container: &Container) -> Vec<String> {
+    let drives = container.members.iter();
+    let of_drives = drives.flat_map(|probed| probed.drive.notes());
+    of_drives.chain(&container.notes).cloned().collect()
+}
+
+/// Tells what the start was like. Of what was known before anything could go wrong, people have been told.
+fn tell_start(
+    tell: &Tellers,
+    remembering: &mut Remembering,
+    refused_spares: Vec<Told>,
+    container: &Container,
+) {
+    let beginning = remembering.beginning.take().into_iter();
+    let notes = start_notes(container);
+    let notes = notes.iter().map(|note| tell_start_note(note));
+    let told_before = beginning.chain(refused_spares).chain(notes);
+    told_before.for_each(&*tell.programs);
+    remembering.notes.drain(..).for_each(&*tell.all);
+}
+
+/// The two ways to tell what has happened.
+struct Tellers {
+    /// To everybody.
+    all: Tell,
+    /// To programs alone, and to who asks later.
+    programs: Tell,
+}
+
+impl Tellers {
+    fn new(hearer: &Arc<dyn Hearer>, hook: &Option<Arc<Hook>>, events: &EventLog) -> Tellers {
+        let tell = |audience: Audience| -> Tell {
+            let (hearer, hook, log) = (hearer.clone(), hook.clone(), events.clone());
+            Arc::new(move |told| {
+                hearer.event(&told, audience);
+                hook.iter().for_each(|hook| hook.tell(&told));
+                log.add(told);
+            })
+        };
+        Tellers {
+            all: tell(Audience::All),
+            programs: tell(Audience::Programs),
+        }
+    }
+}
