@@ -10,17 +10,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use tokio::signal::unix::SignalKind;
 
-mod api;
 mod bench;
 mod client;
 mod commands;
 mod demo;
 mod help;
 mod manual;
-mod serve;
-mod state_folder;
 mod terminal;
-mod unix_socket;
 
 const _: () = assert!(
     !planted::POSSIBLE,

@@ -2,8 +2,8 @@
 //! cannot be drawn over.
 
 use super::panel::{member_state, reached};
-use crate::serve::status::{JobStatus, Status};
 use crate::terminal::Paper;
+use server::status::{JobStatus, Status};
 use std::collections::BTreeMap;
 
 /// Lines about everything in `now` that is not as it was in `before`; all of it when there is no

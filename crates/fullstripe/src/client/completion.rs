@@ -3,10 +3,10 @@
 //! The shell asks while somebody types, so nobody is waited for in vain: without an array there is nothing to offer, and
 //! that is no error.
 
-use super::connection::Client;
-use crate::api::names::places;
-use crate::serve::status::Status;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use server::api::names::places;
+use server::client::Client;
+use server::status::Status;
 use std::ffi::OsStr;
 
 /// The drives, by name and by place, that begin like `typed`.
@@ -44,7 +44,7 @@ fn offered(status: &Status, typed: &OsStr) -> Vec<CompletionCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::status::samples::{member, slot, volume};
+    use server::testing::samples::{member, slot, volume};
 
     #[test]
     fn drives_are_offered_by_path_serial_and_place_and_removed_ones_are_not() {

@@ -3,8 +3,8 @@
 //! The status says of every slot whether its volume goes on without it; from that the sentences here are made. The
 //! serving process decides again when it gets the order.
 
-use crate::api::names::{places, slots_of};
-use crate::serve::status::{MemberStatus, Status, VolumeStatus};
+use server::api::names::{places, slots_of};
+use server::status::{MemberStatus, Status, VolumeStatus};
 
 /// What an order does.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -108,8 +108,8 @@ fn without_spare(status: &Status, but: &MemberStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::status::SlotStatus;
-    use crate::serve::status::samples::{member, slot, volume};
+    use server::status::SlotStatus;
+    use server::testing::samples::{member, slot, volume};
 
     fn status(can_be_lost: bool) -> Status {
         let one = |id| SlotStatus {

@@ -4,18 +4,18 @@
 //! is given ([`super::consequences`]), and an order that ends a volume is asked about.
 
 use super::Reach;
-use super::connection::encode;
 use super::consequences::{Consequences, of_fail, of_remove, of_replace};
 use super::orders::{absolute, answered};
-use crate::api::names::{self, NameError};
-use crate::api::schema::{FailRequest, ReplaceRequest};
-use crate::serve::status::{MemberStatus, Status};
 use crate::terminal::print::print_note;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 use container::refusal::refused;
 use hyper::Method;
+use server::api::names::{self, NameError};
+use server::api::schema::{FailRequest, ReplaceRequest};
+use server::client::encode;
+use server::status::{MemberStatus, Status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -88,7 +88,7 @@ fn tell(reach: &Reach, consequences: &Consequences) {
 /// `fail`.
 ///
 /// # Errors
-/// See [`ClientError`](super::connection::ClientError); a refusal if a volume would fail and nobody has agreed to it.
+/// See [`ClientError`](server::client::ClientError); a refusal if a volume would fail and nobody has agreed to it.
 pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;
@@ -130,7 +130,7 @@ fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> 
 /// `remove`.
 ///
 /// # Errors
-/// See [`ClientError`](super::connection::ClientError).
+/// See [`ClientError`](server::client::ClientError).
 pub fn remove(args: &RemoveArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;
@@ -144,7 +144,7 @@ pub fn remove(args: &RemoveArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// The drive is in no slot, or its replacement is misspelt; see also
-/// [`ClientError`](super::connection::ClientError).
+/// [`ClientError`](server::client::ClientError).
 pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;

@@ -1,11 +1,11 @@
 //! `fullstripe events`: what has happened, and what happens.
 
 use super::Reach;
-use crate::api::schema::{Events, NumberedEvent};
-use crate::serve::events::START_NOTE;
 use crate::terminal::print::{print_note, print_text};
 use anyhow::Result;
 use clap::Args;
+use server::api::schema::{Events, NumberedEvent};
+use server::events::START_NOTE;
 use std::io::Write;
 use std::process::ExitCode;
 use words::date;
@@ -129,8 +129,8 @@ pub fn line(event: &NumberedEvent, json: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::event_log::tests::event;
-    use crate::api::schema::Folded;
+    use server::api::schema::Folded;
+    use server::testing::event;
 
     #[test]
     fn a_run_of_events_about_one_thing_is_one_line() {

@@ -3,16 +3,16 @@
 //! While they wait they show on standard error how far it is ([`Bar`]); what they print in the end goes to standard
 //! output.
 
-use super::connection::{Client, encode};
 use super::panel::pace;
 use super::{Reach, volume};
-use crate::api::schema::{Done, Events, NumberedEvent};
 use crate::commands::bar::Bar;
-use crate::serve::status::{JobStatus, Status, VolumeStatus};
 use crate::terminal::print::print_json;
 use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
+use server::api::schema::{Done, Events, NumberedEvent};
+use server::client::{Client, encode};
+use server::status::{JobStatus, Status, VolumeStatus};
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The commands that talk to a serving process.
 //!
-//! Each is a thin client of the HTTP interface ([`crate::api`]): it finds the socket, asks, and
+//! Each is a thin client of the HTTP interface ([`server::api`]): it finds the socket, asks, and
 //! shows the answer, as text for people or with `--json` as what the interface said. What may be
 //! done is decided by the serving process alone.
 //!
@@ -10,8 +10,7 @@
 
 mod changes;
 mod completion;
-pub mod connection;
-mod consequences;
+pub mod consequences;
 mod drives;
 mod events;
 mod jobs;
@@ -22,14 +21,14 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::api::names::{self, NameError};
-use crate::api::schema::Done;
-use crate::serve::status::{Status, VolumeStatus};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use connection::{Client, ClientError};
 use container::refusal::refused;
+use server::api::names::{self, NameError};
+use server::api::schema::Done;
+use server::client::{Client, ClientError};
+use server::status::{Status, VolumeStatus};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

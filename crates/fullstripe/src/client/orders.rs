@@ -1,14 +1,14 @@
 //! The commands that change something and are answered at once.
 
-use super::connection::{ClientError, encode};
 use super::{Reach, volume_name};
-use crate::api::schema::{Done, RateRequest, SpareRequest};
-use crate::serve::status::Status;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use drives::spec::{MemberSpec, Target, parse_size};
 use hyper::Method;
 use models::library::is_file;
+use server::api::schema::{Done, RateRequest, SpareRequest};
+use server::client::{ClientError, encode};
+use server::status::Status;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

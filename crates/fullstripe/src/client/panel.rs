@@ -1,11 +1,11 @@
 //! A status as a small panel of text.
 
-use crate::api::names::places;
-use crate::serve::scrub::kept::ScrubStatus;
-use crate::serve::scrub::now_s;
-use crate::serve::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
 use crate::terminal::table::{Give, table};
 use crate::terminal::{Paper, Tone};
+use server::api::names::places;
+use server::scrub::kept::ScrubStatus;
+use server::scrub::now_s;
+use server::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
 use words::{count_of, duration, size};
 
 /// Characters of a progress bar.

@@ -1,13 +1,9 @@
 //! `scrub`: begins one, and waits for its end; or shows what is known of the last, sets the schedule,
 //! explains a stripe.
 
-use super::connection::{Client, encode};
 use super::jobs::wait_for_end;
 use super::panel::{ago, stripes};
 use super::{Reach, volume_name};
-use crate::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
-use crate::serve::scrub::explain::{Comparison, Explanation, Held};
-use crate::serve::scrub::report::{LbaRange, PlaceReport, ScrubReport};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
@@ -15,6 +11,10 @@ use crate::terminal::table::plain_table;
 use anyhow::{Result, bail};
 use clap::Args;
 use hyper::Method;
+use server::api::schema::{Done, Events, ScheduleRequest, ScrubRequest};
+use server::client::{Client, encode};
+use server::scrub::explain::{Comparison, Explanation, Held};
+use server::scrub::report::{LbaRange, PlaceReport, ScrubReport};
 use std::process::ExitCode;
 use words::{count_of, duration, parse_duration};
 
@@ -130,7 +130,7 @@ fn range(range: &LbaRange) -> String {
 }
 
 fn report_text(report: &ScrubReport, paper: Paper) -> String {
-    let now_s = crate::serve::scrub::now_s();
+    let now_s = server::scrub::now_s();
     let how = match (report.ended_s, report.complete) {
         (None, _) => "unfinished".to_owned(),
         (Some(ended_s), true) => format!("finished {}", ago(ended_s, now_s)),

@@ -2,18 +2,18 @@
 
 use super::Reach;
 use super::changes::{changes, reached_lines};
-use super::connection::Client;
 use super::panel::panel;
 use crate::commands::bar::Pace;
 use crate::commands::exit_codes::{DEGRADED, FAILED_VOLUME};
-use crate::serve::health::{AT_RISK, FAILED, Health, WELL};
-use crate::serve::scrub::now_s;
-use crate::serve::status::Status;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::redraw::over_lines;
 use crate::terminal::{Paper, Tone, can_move};
 use anyhow::{Result, bail};
 use clap::Args;
+use server::client::Client;
+use server::health::{AT_RISK, FAILED, Health, WELL};
+use server::scrub::now_s;
+use server::status::Status;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

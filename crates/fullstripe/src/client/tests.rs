@@ -5,10 +5,10 @@ mod commands;
 use super::changes::{changes, reached_lines};
 use super::orders::{absolute, parse_rate};
 use super::panel::{member_state, panel};
-use crate::serve::health::{Health, health};
-use crate::serve::status::samples::{job, member, slot, volume};
-use crate::serve::status::{Status, VolumeStatus};
 use crate::terminal::Paper;
+use server::health::{Health, health};
+use server::status::{Status, VolumeStatus};
+use server::testing::samples::{job, member, slot, volume};
 
 #[test]
 fn a_drive_without_a_file_is_not_just_active() {

@@ -1,7 +1,7 @@
 //! The serving process of the story, and what it says about itself.
 
 use super::programs::{Ended, Programs, Running};
-use crate::serve::status::{JobStatus, Status, VolumeStatus};
+use ::server::status::{JobStatus, Status, VolumeStatus};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};

@@ -1,10 +1,10 @@
 //! Every command, from its command line to its effect on an array.
 
-use crate::api::tests::Served;
 use crate::client::{ClientCommand, run};
 use clap::Parser;
 use container::refusal::Refused;
 use metadata::imsm::Level;
+use server::testing::Served;
 use std::process::ExitCode;
 
 #[derive(Parser)]

@@ -1,17 +1,10 @@
-//! `serve`: serves an array until it is told to stop. The work is done elsewhere ([`crate::serve`]); here are the words of
+//! `serve`: serves an array until it is told to stop. The work is done elsewhere ([`server`]); here are the words of
 //! the command line, the signals, and what is printed.
 
 mod announcer;
 mod signals;
 
 use super::arguments::parse_level;
-use crate::api::event_log::fold;
-use crate::serve::events::Told;
-use crate::serve::hearer::{Audience, Hearer};
-use crate::serve::nbd::Address;
-use crate::serve::options::ServeOptions;
-use crate::serve::server::Prepared;
-use crate::serve::status::Status;
 use announcer::Announcer;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -19,6 +12,11 @@ use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
 use metadata::imsm::start::StartOptions;
+use server::api::event_log::fold;
+use server::events::Told;
+use server::nbd::Address;
+use server::status::Status;
+use server::{Audience, Hearer, Prepared, ServeOptions};
 use signals::Signals;
 use std::fmt::Display;
 use std::io::IsTerminal;

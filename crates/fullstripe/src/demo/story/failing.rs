@@ -5,7 +5,7 @@ use super::super::programs::Running;
 use super::super::screen::grouped;
 use super::super::server::{Meter, SHORTLY, count, progress, rates, volume};
 use super::{MOVE, Story, mib};
-use crate::serve::status::Status;
+use ::server::status::Status;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::fs::OpenOptions;

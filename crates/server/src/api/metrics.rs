@@ -1,0 +1,186 @@
+//! What monitoring reads: work counters and states in the OpenMetrics text format.
+//!
+//! The text is made from one published status, so all numbers in it belong together. Counters begin
+//! at 0 with the process. A state is a set of gauges of which one is 1, so that a state can be
+//! counted over time.
+
+use super::hook::Hook;
+use crate::status::{JobStatus, MemberStatus, Status, VolumeStatus};
+use engine::stats::Stats;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
+
+const VOLUME_STATES: [&str; 6] = [
+    "optimal",
+    "degraded",
+    "not protected",
+    "writes stopped",
+    "failed",
+    "not started",
+];
+const MEMBER_STATES: [&str; 4] = ["active", "spare", "failed", "removed"];
+const SLOT_STATES: [&str; 4] = ["in sync", "rebuilding", "failed", "missing"];
+
+type Labels = Vec<(&'static str, String)>;
+type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
+
+/// The metrics of `status`, and of the event hook if there is one.
+///
+/// # Errors
+/// Never in practice: text is written to memory.
+pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("fullstripe");
+    for (name, value) in &status.counters {
+        let help = help(name);
+        registry.register(name.as_str(), help, ConstCounter::new(*value));
+    }
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        registry.register(name, help, ConstGauge::new(value));
+    };
+    gauge(
+        "generation",
+        "Number of the last metadata update",
+        status.generation,
+    );
+    gauge("shards", "Data threads", u64::from(status.shards));
+    gauge(
+        "background_limit_bytes_per_second",
+        "Limit of background work per member; 0 is unlimited",
+        status.rate_bytes_per_s,
+    );
+    if let Some(hook) = hook {
+        let counts = hook.counts();
+        registry.register(
+            "hook_calls",
+            "Calls of the event hook",
+            ConstCounter::new(counts.calls),
+        );
+        registry.register(
+            "hook_failures",
+            "Calls of the event hook that failed or took too long",
+            ConstCounter::new(counts.failures),
+        );
+        registry.register(
+            "hook_dropped_events",
+            "Events that the event hook was too slow for",
+            ConstCounter::new(counts.dropped),
+        );
+    }
+    register_volumes(&mut registry, &status.volumes);
+    register_jobs(&mut registry, &status.volumes);
+    register_members(&mut registry, &status.members);
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// What a counter counts. The registry ends the sentence itself.
+fn help(name: &str) -> &'static str {
+    let found = Stats::HELP.iter().find(|(counter, _)| *counter == name);
+    found.map_or("", |(_, words)| words.trim().trim_end_matches('.'))
+}
+
+fn family(registry: &mut Registry, name: &str, help: &str) -> Gauges {
+    let gauges = Gauges::default();
+    registry.register(name, help, gauges.clone());
+    gauges
+}
+
+/// Sets the gauges of all `states`, of which `state` holds.
+fn set_state(gauges: &Gauges, labels: &Labels, states: &[&str], state: &str) {
+    for each in states {
+        let mut labels = labels.clone();
+        labels.push(("state", (*each).to_owned()));
+        gauges.get_or_create(&labels).set(u64::from(*each == state));
+    }
+}
+
+fn register_volumes(registry: &mut Registry, volumes: &[VolumeStatus]) {
+    let states = family(
+        registry,
+        "volume_state",
+        "1 for the state that a volume is in",
+    );
+    let sizes = family(registry, "volume_size_bytes", "Usable size of a volume");
+    let dirty = family(
+        registry,
+        "volume_dirty",
+        "1 while the metadata says that writes may be under way",
+    );
+    let read_only = family(registry, "volume_read_only", "1 while writes are refused");
+    let slots = family(registry, "slot_state", "1 for the state that a slot is in");
+    for volume in volumes {
+        let labels = vec![("volume", volume.name.clone())];
+        set_state(&states, &labels, &VOLUME_STATES, &volume.state);
+        sizes.get_or_create(&labels).set(volume.size_bytes);
+        dirty.get_or_create(&labels).set(u64::from(volume.dirty));
+        read_only
+            .get_or_create(&labels)
+            .set(u64::from(volume.read_only));
+        for (at, slot) in volume.slots.iter().enumerate() {
+            let mut labels = labels.clone();
+            labels.push(("slot", at.to_string()));
+            set_state(&slots, &labels, &SLOT_STATES, &slot.state);
+        }
+    }
+}
+
+fn register_jobs(registry: &mut Registry, volumes: &[VolumeStatus]) {
+    type Value = fn(&JobStatus) -> u64;
+    let values: [(&str, &str, Value); 6] = [
+        (
+            "job_running",
+            "1 while background work runs, 0 while it waits",
+            |job| u64::from(job.running),
+        ),
+        (
+            "job_done_bytes",
+            "Bytes of each member that are done",
+            |job| job.done_bytes,
+        ),
+        ("job_total_bytes", "Bytes of each member in all", |job| {
+            job.total_bytes
+        }),
+        ("job_bytes_per_second", "Speed per member", |job| {
+            job.rate_bytes_per_s
+        }),
+        (
+            "job_mismatches",
+            "Stripes whose redundancy did not match",
+            |job| job.mismatches,
+        ),
+        ("job_failures", "Stripes that could not be done", |job| {
+            job.failures
+        }),
+    ];
+    for (name, help, value) in values {
+        let gauges = family(registry, name, help);
+        for volume in volumes {
+            let Some(job) = &volume.job else { continue };
+            let labels = vec![("volume", volume.name.clone()), ("job", job.kind.clone())];
+            gauges.get_or_create(&labels).set(value(job));
+        }
+    }
+}
+
+fn register_members(registry: &mut Registry, members: &[MemberStatus]) {
+    let states = family(
+        registry,
+        "member_state",
+        "1 for the state that a drive is in",
+    );
+    let sizes = family(registry, "member_size_bytes", "Capacity of a drive");
+    for member in members {
+        let labels = vec![
+            ("member", member.id.to_string()),
+            ("drive", member.name.clone()),
+            ("serial", member.serial.clone()),
+        ];
+        set_state(&states, &labels, &MEMBER_STATES, &member.state);
+        sizes.get_or_create(&labels).set(member.size_bytes);
+    }
+}

@@ -1,0 +1,217 @@
+//! What people call drives and volumes, and which one they mean.
+//!
+//! A drive is named by what it was called when the array was started or it was added, by its serial, by the last part
+//! of its path, or by where it is: `VOLUME:SLOT`. All of these survive a restart. Its number does not: it is the place
+//! of the drive in this process' list, and is for programs, which read it from the status just before
+//! ([`member`]). People who type a number may as well mean a slot, so they are asked back ([`drive`]). Removed drives
+//! have no name any more, because the same drive may have come back under a new number.
+
+use crate::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
+use std::path::Path;
+
+/// Why a name stands for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// Nothing has it.
+    Unknown(String),
+    /// It may mean more than one thing.
+    Ambiguous(String),
+}
+
+/// The drive that a program means by `name`: a number, or what people call it.
+///
+/// # Errors
+/// None or more than one; the sentence lists what there is.
+pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
+    if let Ok(number) = name.parse::<u8>()
+        && let Some(member) = present(status).find(|member| member.id == number)
+    {
+        return Ok(member);
+    }
+    named(status, name)
+}
+
+/// The drive that somebody at a terminal means by `name`.
+///
+/// # Errors
+/// None or more than one, or `name` is a bare number: it could be a slot's or a drive's, and they differ after a drive
+/// has been replaced. The sentence says what to type.
+pub fn drive<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
+    match name.parse::<u8>() {
+        Ok(number) => Err(NameError::Ambiguous(meanings_of_number(status, number))),
+        Err(_) => named(status, name),
+    }
+}
+
+fn present(status: &Status) -> impl Iterator<Item = &MemberStatus> {
+    let members = status.members.iter();
+    members.filter(|member| member.state != "removed")
+}
+
+fn named<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
+    let in_slot = in_slot(status, name)?;
+    // Whatever may be meant is looked at: a drive may be called like a slot that another drive is in.
+    let is_named = |member: &&MemberStatus| {
+        let is_in_slot = in_slot.is_some_and(|in_slot| in_slot.id == member.id);
+        member.name == name || member.serial == name || is_in_slot
+    };
+    let is_last_part = |member: &&MemberStatus| last_part(&member.name) == name;
+    let mut found: Vec<&MemberStatus> = present(status).filter(is_named).collect();
+    if found.is_empty() {
+        found = present(status).filter(is_last_part).collect();
+    }
+    match found[..] {
+        [] => {}
+        [member] => return Ok(member),
+        _ => {
+            return Err(NameError::Ambiguous(format!(
+                "\"{name}\" may mean {}; give the whole path, the serial, or VOLUME:SLOT",
+                list(status, found.into_iter())
+            )));
+        }
+    }
+    if status.volumes.iter().any(|volume| volume.name == name) {
+        return Err(NameError::Ambiguous(format!(
+            "\"{name}\" is a volume; name one of its drives: {}",
+            list(status, present(status))
+        )));
+    }
+    Err(NameError::Unknown(format!(
+        "there is no drive \"{name}\" in this array; there are {}",
+        list(status, present(status))
+    )))
+}
+
+/// The drive that is where `name` says, if it says `VOLUME:SLOT`.
+fn in_slot<'a>(status: &'a Status, name: &str) -> Result<Option<&'a MemberStatus>, NameError> {
+    let place = name.rsplit_once(':').and_then(|(volume, slot)| {
+        let volume = status.volumes.iter().find(|one| one.name == volume)?;
+        Some((volume, slot.parse::<usize>().ok()?))
+    });
+    let Some((volume, at)) = place else {
+        return Ok(None);
+    };
+    let Some(slot) = volume.slots.get(at) else {
+        let last = volume.slots.len() - 1;
+        return Err(NameError::Unknown(format!(
+            "volume {} has no slot {at}; it has 0 to {last}",
+            volume.name
+        )));
+    };
+    let drive = present(status).find(|member| Some(member.id) == slot.member);
+    drive.map(Some).ok_or_else(|| {
+        NameError::Unknown(format!(
+            "no drive is in slot {at} of volume {}",
+            volume.name
+        ))
+    })
+}
+
+/// Where a drive is: at most one slot of each volume.
+pub fn slots_of<'a>(
+    status: &'a Status,
+    member: &MemberStatus,
+) -> impl Iterator<Item = (&'a VolumeStatus, u8, &'a SlotStatus)> {
+    let id = member.id;
+    status.volumes.iter().filter_map(move |volume| {
+        let mut slots = (0u8..).zip(&volume.slots);
+        let (at, slot) = slots.find(|(_, slot)| slot.member == Some(id))?;
+        Some((volume, at, slot))
+    })
+}
+
+/// The specification of a drive that joins, with the path that it is called by from then on.
+///
+/// The rule for paths: a drive is called by the path that the user gave, everywhere and unchanged. Commands that look
+/// open it by that path, and so does `serve`. A client may work in another folder than `serve`, so it sends the whole path of
+/// a drive that joins. In an array whose drives were given from `folder`, where `serve` works, such a path is given
+/// from there too if it lies below; so all drives of an array are called one way.
+#[must_use]
+pub fn as_called_here(spec: &str, status: &Status, folder: &Path) -> String {
+    let is_given_from_here = |member: &MemberStatus| {
+        Path::new(&member.name).is_relative() && folder.join(&member.name).exists()
+    };
+    let (path, options) = spec.split_at(spec.find(',').unwrap_or(spec.len()));
+    let below = Path::new(path).strip_prefix(folder).ok();
+    match below
+        .and_then(Path::to_str)
+        .filter(|below| !below.is_empty())
+    {
+        Some(below) if present(status).any(is_given_from_here) => format!("{below}{options}"),
+        _ => spec.to_owned(),
+    }
+}
+
+/// Where a drive is, as `VOLUME:SLOT`, in every volume.
+#[must_use]
+pub fn places(status: &Status, member: &MemberStatus) -> Vec<String> {
+    let slots = slots_of(status, member);
+    slots
+        .map(|(volume, at, _)| format!("{}:{at}", volume.name))
+        .collect()
+}
+
+/// A sentence with all that a bare number may mean.
+fn meanings_of_number(status: &Status, number: u8) -> String {
+    let in_slots = status.volumes.iter().filter_map(|volume| {
+        let slot = volume.slots.get(usize::from(number))?;
+        let drive = present(status).find(|member| Some(member.id) == slot.member);
+        let name = drive.map_or("no drive", |drive| &drive.name);
+        Some(format!("slot {number} of {} ({name})", volume.name))
+    });
+    let numbered = present(status).find(|member| member.id == number);
+    let numbered =
+        numbered.map(|member| format!("drive number {number} of the API ({})", member.name));
+    let meanings: Vec<String> = in_slots.chain(numbered).collect();
+    let meanings = match meanings.is_empty() {
+        true => "nothing in this array".to_owned(),
+        false => meanings.join(", or "),
+    };
+    format!("{number} may mean {meanings}; name the drive by its path or serial, or as VOLUME:SLOT")
+}
+
+/// The number and the description of the volume that `name` stands for.
+///
+/// # Errors
+/// There is none; the sentence lists what there is.
+pub fn volume<'a>(status: &'a Status, name: &str) -> Result<(u8, &'a VolumeStatus), NameError> {
+    let found = (0u8..)
+        .zip(&status.volumes)
+        .find(|(_, volume)| volume.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = status
+            .volumes
+            .iter()
+            .map(|volume| volume.name.as_str())
+            .collect();
+        NameError::Unknown(format!(
+            "there is no volume \"{name}\" in this array; there is {}",
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        ))
+    })
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn list<'a>(status: &Status, members: impl Iterator<Item = &'a MemberStatus>) -> String {
+    let each: Vec<String> = members
+        .map(|member| match places(status, member)[..] {
+            [] => format!("{} ({})", member.name, member.state),
+            ref places => format!("{} ({})", member.name, places.join(", ")),
+        })
+        .collect();
+    if each.is_empty() {
+        "none".to_owned()
+    } else {
+        each.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,429 @@
+//! Orders: everything that changes something.
+//!
+//! Each handler finds out what is meant, on the status as published, gives the order to the
+//! controller, which alone decides, and answers with one sentence.
+
+use super::busy::why_busy;
+use super::errors::ApiError;
+use super::names;
+use super::schema::{
+    Done, ErrorBody, FailRequest, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest,
+};
+use super::state::{App, blocking};
+use crate::events::NotDone;
+use crate::status::{MemberStatus, Status, VolumeStatus};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use engine::control::message::{Command, Refused};
+use engine::units::{MemberId, Slot, VolumeId};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use words::size;
+
+type Answer = Result<Json<Done>, ApiError>;
+type Named = Path<String>;
+
+fn done(text: String) -> Json<Done> {
+    Json(Done { text, member: None })
+}
+
+pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::bad_input(format!(
+            "the body is not the JSON that this call takes: {error}"
+        ))
+    })
+}
+
+/// A body that may be left out.
+fn parse_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, ApiError> {
+    match body.is_empty() {
+        true => Ok(T::default()),
+        false => parse(body),
+    }
+}
+
+/// Stops using a drive, as if it had failed.
+#[utoipa::path(post, path = "/v1/members/{member}/fail", request_body = FailRequest,
+    params(("member" = String, Path, description = "number, name, serial or VOLUME:SLOT of a drive")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "a volume cannot do without it")))]
+pub async fn fail(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let request: FailRequest = parse_or_default(&body)?;
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let member = names::member(&status, &name)?;
+        let id = MemberId(member.id);
+        let order = match request.volumes_may_fail {
+            true => Command::FailWithVolumes(id),
+            false => Command::Fail(id),
+        };
+        app.command(order).map_err(|refused| match refused {
+            NotDone::Refused(Refused::NoSuch) => {
+                ApiError::conflict(format!("{} is {} already", member.name, member.state))
+            }
+            NotDone::Refused(Refused::WouldLoseData) => {
+                ApiError::conflict(needed_by(&status, member)).protecting_data()
+            }
+            refused => ApiError::not_done(&format!("{} is not failed", member.name), refused),
+        })?;
+        Ok(done(format!("{} is failed", member.name)))
+    })
+    .await
+}
+
+/// Which volumes cannot do without the drive, and why.
+fn needed_by(status: &Status, member: &MemberStatus) -> String {
+    let needs = |volume: &&VolumeStatus| {
+        let mut slots = volume.slots.iter();
+        slots.any(|slot| slot.member == Some(member.id) && !slot.can_be_lost)
+    };
+    let needing: Vec<String> = status
+        .volumes
+        .iter()
+        .filter(needs)
+        .map(|volume| format!("{} (RAID {}, {})", volume.name, volume.level, volume.state))
+        .collect();
+    let needing = match needing.is_empty() {
+        true => "a volume".to_owned(),
+        false => needing.join(" and "),
+    };
+    format!(
+        "{} is {} and stays so: {needing} cannot do without it; `fullstripe status` says what to do first",
+        member.name, member.state
+    )
+}
+
+/// Lets go of a failed drive or a spare.
+#[utoipa::path(post, path = "/v1/members/{member}/remove",
+    params(("member" = String, Path, description = "number, name, serial or VOLUME:SLOT of a drive")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "the drive is in use")))]
+pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let member = names::member(&status, &name)?;
+        app.command(Command::Remove(MemberId(member.id)))
+            .map_err(|refused| match refused {
+                NotDone::Refused(Refused::WouldLoseData) => {
+                    ApiError::conflict(in_use(member)).protecting_data()
+                }
+                refused => ApiError::not_done(&format!("{} is not removed", member.name), refused),
+            })?;
+        app.shared.detach(MemberId(member.id));
+        Ok(done(format!("{} is removed", member.name)))
+    })
+    .await
+}
+
+/// Why a drive is not let go of.
+fn in_use(member: &MemberStatus) -> String {
+    let name = &member.name;
+    if member.state == "failed" {
+        return format!(
+            "{name} is not removed: a volume failed with it and needs what it holds; bring it back, `stop`, and serve again"
+        );
+    }
+    format!("{name} is in use; `replace` it, or `fail` it first")
+}
+
+/// Adds a drive as a spare; a degraded volume takes it at once.
+#[utoipa::path(post, path = "/v1/spares", request_body = SpareRequest,
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "the drive cannot or should not be used")))]
+pub async fn spares(State(app): State<Arc<App>>, body: Bytes) -> Answer {
+    let request: SpareRequest = parse(&body)?;
+    blocking(app, move |app| {
+        app.status()?;
+        app.spares.add(&app.shared, &request).map(Json)
+    })
+    .await
+}
+
+/// Copies the drive in a slot to another one while it stays in service.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/replace", request_body = ReplaceRequest,
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let request: ReplaceRequest = parse(&body)?;
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        check_replaceable(&status, volume, request.slot)?;
+        let (to, added) = replacement(app, &status, &request)?;
+        let order = Command::Replace {
+            volume: VolumeId(number),
+            slot: Slot(request.slot),
+            to,
+        };
+        let slot = request.slot;
+        app.command(order).map_err(|refused| {
+            let error =
+                ApiError::not_done(&format!("slot {slot} of {name} is not replaced"), refused);
+            match added {
+                Some(added) => error.map(|sentence| format!("{sentence}; {added}")),
+                None => error,
+            }
+        })?;
+        let status = app.status()?;
+        let to_name = status.members.iter().find(|member| member.id == to.0);
+        let to_name = to_name.map_or_else(|| format!("drive {}", to.0), |drive| drive.name.clone());
+        Ok(Json(Done {
+            text: format!("slot {slot} of {name} is being copied to {to_name}"),
+            member: Some(to.0),
+        }))
+    })
+    .await
+}
+
+/// What would refuse the order anyway is said before a drive is added for it. A drive added to a
+/// degraded array would be taken at once, for another slot perhaps.
+fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result<(), ApiError> {
+    let name = &volume.name;
+    let Some(place) = volume.slots.get(usize::from(slot)) else {
+        let last = volume.slots.len() - 1;
+        return Err(ApiError::unknown(format!(
+            "volume {name} has no slot {slot}; it has 0 to {last}"
+        )));
+    };
+    if place.state != "in sync" {
+        return Err(ApiError::conflict(format!(
+            "slot {slot} of {name} is {}; there is nothing to copy, `add-spare` has it rebuilt",
+            place.state
+        )));
+    }
+    let broken = status
+        .volumes
+        .iter()
+        .find(|volume| volume.slots.iter().any(|slot| slot.state != "in sync"));
+    if let Some(broken) = broken {
+        return Err(ApiError::conflict(format!(
+            "volume {} is {}; a drive can be replaced when that is mended",
+            broken.name, broken.state
+        )));
+    }
+    // All volumes change the drive, or none does.
+    if let Some(fixed) = status.volumes.iter().find(|volume| volume.read_only) {
+        return Err(ApiError::conflict(format!(
+            "volume {} is read-only, so its part of a drive cannot be copied",
+            fixed.name
+        )));
+    }
+    let busy = |volume: &VolumeStatus| Some((volume.name.clone(), volume.job.clone()?));
+    if let Some((name, job)) = status.volumes.iter().find_map(busy) {
+        return Err(ApiError::conflict(format!(
+            "volume {name} has a {} under way; wait for it or `cancel` it",
+            job.kind
+        )));
+    }
+    Ok(())
+}
+
+/// The spare that is meant, and if it was added for this what was said about it.
+fn replacement(
+    app: &App,
+    status: &Status,
+    request: &ReplaceRequest,
+) -> Result<(MemberId, Option<String>), ApiError> {
+    match names::member(status, &request.with) {
+        Ok(member) if member.state == "spare" => Ok((MemberId(member.id), None)),
+        Ok(member) => Err(ApiError::conflict(format!(
+            "{} is {}, and only a spare can take a slot",
+            member.name, member.state
+        ))),
+        Err(names::NameError::Ambiguous(sentence)) => Err(ApiError::conflict(sentence)),
+        // A number can only have meant a drive of the array.
+        Err(error) if request.with.parse::<u64>().is_ok() => Err(error.into()),
+        Err(_) => {
+            let spare = SpareRequest {
+                drive: request.with.clone(),
+                force: request.force,
+            };
+            let added = app.spares.add(&app.shared, &spare)?;
+            let member = added.member.map(MemberId);
+            let member = member.ok_or_else(|| ApiError::internal("a new drive has no number"))?;
+            Ok((member, Some(added.text)))
+        }
+    }
+}
+
+/// Fills the empty slots of a degraded volume with spares, also where they are not taken unasked.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/rebuild",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is nothing to rebuild, or no spare for it")))]
+pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        let is = format!("volume {name} is {}", volume.state);
+        app.command(Command::Rebuild(VolumeId(number)))
+            .map_err(|refused| {
+                let why = match refused {
+                    NotDone::Refused(Refused::NoSuch) if volume.state == "failed" => {
+                        "it has lost more drives than it survives; stop, bring a drive back, and serve \
+                         again"
+                    }
+                    NotDone::Refused(Refused::NoSuch) => "there is nothing to rebuild",
+                    NotDone::Refused(Refused::TooSmall) => "every spare is too small; `fullstripe add-spare DRIVE` adds one",
+                    refused => &refused.to_string(),
+                };
+                ApiError::conflict(format!("{is}, and {why}"))
+            })?;
+        Ok(done(format!("volume {name} is being rebuilt")))
+    })
+    .await
+}
+
+/// Reads everything and compares.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/scrub", request_body = ScrubRequest,
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -> Answer {
+    let ScrubRequest { repair } = parse_or_default(&body)?;
+    let doing = if repair { "repaired" } else { "checked" };
+    on_volume(
+        app,
+        name,
+        move |volume| Command::Scrub { volume, repair },
+        doing,
+    )
+    .await
+}
+
+/// Gives up the scrub or replacement of a volume.
+#[utoipa::path(delete, path = "/v1/volumes/{volume}/job",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no job that can be given up")))]
+pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        let kind = volume.job.as_ref().map(|job| job.kind.clone());
+        app.command(Command::CancelJob(VolumeId(number)))
+            .map_err(|refused| match (refused, &kind) {
+                (NotDone::Refused(Refused::NoSuch), Some(kind)) => ApiError::conflict(format!(
+                    "the {kind} of {name} restores redundancy and cannot be given up; `pause` halts it"
+                )),
+                (NotDone::Refused(Refused::NoSuch), None) => {
+                    ApiError::conflict(format!("volume {name} has no background work"))
+                }
+                (refused, _) => ApiError::not_done(&format!("{name} is not changed"), refused),
+            })?;
+        Ok(done(format!("the {} of {name} is given up", kind.as_deref().unwrap_or("job"))))
+    })
+    .await
+}
+
+/// Halts the background work of a volume.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/pause",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no background work")))]
+pub async fn pause(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    on_volume(
+        app,
+        name,
+        |volume| Command::Pause {
+            volume,
+            paused: true,
+        },
+        "paused",
+    )
+    .await
+}
+
+/// Lets the background work of a volume go on.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/resume",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "there is no background work")))]
+pub async fn resume(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
+    on_volume(
+        app,
+        name,
+        |volume| Command::Pause {
+            volume,
+            paused: false,
+        },
+        "resumed",
+    )
+    .await
+}
+
+async fn on_volume(
+    app: Arc<App>,
+    name: String,
+    order: impl FnOnce(VolumeId) -> Command + Send + 'static,
+    doing: &'static str,
+) -> Answer {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (number, volume) = names::volume(&status, &name)?;
+        app.command(order(VolumeId(number)))
+            .map_err(|refused| match refused {
+                NotDone::Refused(Refused::Busy) if matches!(doing, "checked" | "repaired") => {
+                    let why = why_busy(&status, volume).unwrap_or_else(|| refused.to_string());
+                    ApiError::conflict(format!("volume {name} is not {doing}: {why}"))
+                }
+                NotDone::Refused(Refused::NoSuch) => {
+                    ApiError::conflict(format!("volume {name} has no background work"))
+                }
+                refused => ApiError::not_done(&format!("volume {name} is not {doing}"), refused),
+            })?;
+        Ok(done(match doing {
+            "checked" | "repaired" => format!("volume {name} is being {doing}"),
+            _ => format!("the background work of {name} is {doing}"),
+        }))
+    })
+    .await
+}
+
+/// Limits background work.
+#[utoipa::path(put, path = "/v1/rate", request_body = RateRequest,
+    responses((status = 200, body = Done), (status = 400, body = ErrorBody)))]
+pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
+    let RateRequest { bytes_per_s } = parse(&body)?;
+    blocking(app, move |app| {
+        app.command(Command::Rate(bytes_per_s))
+            .map_err(|refused| ApiError::not_done("the limit is not changed", refused))?;
+        let limit = match bytes_per_s {
+            0 => "background work is unlimited".to_owned(),
+            limit => {
+                format!(
+                    "background work is limited to {}/s on each drive",
+                    size(limit)
+                )
+            }
+        };
+        Ok(done(limit + &keep_rate(app, bytes_per_s)))
+    })
+    .await
+}
+
+/// Keeps the limit for the next start; says whether it counts then.
+fn keep_rate(app: &App, bytes_per_s: u64) -> String {
+    match app
+        .keeper
+        .as_ref()
+        .map(|keeper| keeper.keep_rate(bytes_per_s))
+    {
+        None => String::new(),
+        Some(Ok(())) => {
+            app.shared.set_remembered_rate(Some(bytes_per_s));
+            ", also after a restart of `serve`".to_owned()
+        }
+        Some(Err(error)) => format!(", until `serve` ends: {error:#}"),
+    }
+}
+
+/// Asks the process to flush, mark everything clean and end.
+#[utoipa::path(post, path = "/v1/stop", responses((status = 200, body = Done)))]
+pub async fn stop(State(app): State<Arc<App>>) -> Answer {
+    (app.on_stop)();
+    Ok(done("the array is being stopped".to_owned()))
+}

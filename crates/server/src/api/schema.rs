@@ -1,0 +1,150 @@
+//! The bodies of requests and answers, next to [`Status`](crate::status::Status).
+//!
+//! Server and client share these types, and the description at `/v1/openapi.json` is generated from
+//! them. A field that is not known is refused: a misspelt option must not be ignored.
+
+use crate::events::Told;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An order has been carried out, or is being carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// What was done, in one sentence.
+    pub text: String,
+    /// The number of the drive that the order was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<u8>,
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// One sentence: what is wrong, with what, and what to do.
+    pub error: String,
+    /// The order was refused because data could have been lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub protects_data: bool,
+}
+
+/// A drive shall not be used any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailRequest {
+    /// Do it although volumes that cannot do without the drive fail with it. That does not go on record: they start
+    /// again with the drive.
+    #[serde(default)]
+    pub volumes_may_fail: bool,
+}
+
+/// A drive that shall become a spare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpareRequest {
+    /// A member specification: a path as the serving process sees it, `ram:SIZE`, with
+    /// `,key=value`.
+    pub drive: String,
+    /// Use the drive although it holds something. A drive that is in use is refused all the same.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// The drive in a slot shall be replaced by another one while it stays in service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceRequest {
+    /// The slot to vacate, from 0 on.
+    pub slot: u8,
+    /// A spare by number, name or serial, or the specification of a drive that is added first.
+    pub with: String,
+    /// See [`SpareRequest::force`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Read everything and compare.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubRequest {
+    /// Correct redundancy that does not match the data.
+    #[serde(default)]
+    pub repair: bool,
+}
+
+/// Scrub a volume again and again, or not any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleRequest {
+    /// Seconds from the end of one scrub to the beginning of the next; absent: no more unasked scrubs.
+    #[serde(default)]
+    pub every_s: Option<u64>,
+    /// Correct redundancy that does not match the data.
+    #[serde(default)]
+    pub repair: bool,
+}
+
+/// The limit of background work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateRequest {
+    /// Bytes of each member per second; 0 is unlimited.
+    pub bytes_per_s: u64,
+}
+
+/// An event with its number.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NumberedEvent {
+    /// Counts the events of the array, also across restarts of its server. After one that did not end in order a
+    /// thousand numbers are left out.
+    pub number: u64,
+    /// There were more events like it, for which this one stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folded: Option<Folded>,
+    /// What happened; of several, what the first of them said.
+    #[serde(flatten)]
+    pub event: Told,
+}
+
+/// Events of one kind about the same thing, of which the first is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Folded {
+    /// How many they were.
+    pub count: u64,
+    /// Number of the first; `number` is that of the last.
+    pub first_number: u64,
+    /// When the last was, seconds since 1970; `time_s` is when the first was.
+    pub last_time_s: u64,
+}
+
+impl NumberedEvent {
+    /// A single event.
+    #[must_use]
+    pub fn new(number: u64, event: Told) -> NumberedEvent {
+        NumberedEvent {
+            number,
+            folded: None,
+            event,
+        }
+    }
+
+    /// How many events it stands for, and where they begin and end.
+    #[must_use]
+    pub fn span(&self) -> Folded {
+        self.folded.unwrap_or(Folded {
+            count: 1,
+            first_number: self.number,
+            last_time_s: self.event.time_s,
+        })
+    }
+}
+
+/// The newest events.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Events {
+    /// Number of the newest event; 0 before the first. To be given as `since` next time.
+    pub newest: u64,
+    /// Events that were asked for but are not kept any more.
+    pub forgotten: u64,
+    /// Oldest first.
+    pub events: Vec<NumberedEvent>,
+}

@@ -1,0 +1,337 @@
+//! Adding a drive to the running array.
+//!
+//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then the controller is
+//! asked whether it would take it, so that a drive that is refused keeps every byte. Only then write-hole logs
+//! are made empty where it would keep them, and its spare record is written, still *before* the array knows
+//! the drive: a degraded array takes a spare at once and writes its own record onto it, which a late spare
+//! record would destroy. Drives are added one at a time, so the number that the controller has agreed to is still
+//! free when the drive joins; what may be refused then is a drive that comes back when its slot has been
+//! filled in these moments, or a stop that has come between.
+
+use super::errors::ApiError;
+use super::names;
+use super::schema::{Done, SpareRequest};
+use super::state::{command, published};
+use crate::runtime::{Shared, lock};
+use crate::status::Status;
+use container::Container;
+use container::bitmap::returning;
+use container::foreign::{Ends, in_words};
+use container::log::{initialise_all, logged_volumes};
+use container::occupied;
+use container::persist::Identity;
+use container::probe::{Probed, parse_spec, probe};
+use container::write::write_record;
+use drives::claimants::claimants;
+use drives::drive::{Access, OpenError};
+use drives::spec::{MemberSpec, Target};
+use engine::control::message::Command;
+use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
+use engine::units::MemberId;
+use metadata::imsm::build::NewDrive;
+use metadata::imsm::log::LoggedVolume;
+use metadata::imsm::{Mpb, SectorSize};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use words::size;
+
+/// A drive that was just removed is let go of by the data threads a moment later.
+const RELEASE_WITHIN: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a drive must be to join a container, and whether there is room for it. Drives are added one
+/// at a time.
+#[derive(Debug)]
+pub struct Spares {
+    sector: SectorSize,
+    needed_bytes: u64,
+    /// The container as it was at the start: what volumes there are, and where.
+    mpb: Mpb,
+    /// Volumes whose write-hole log the drive has to have room for.
+    logged: Vec<LoggedVolume>,
+    /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
+    backups: Option<PathBuf>,
+    /// Nothing may be written to any drive.
+    read_only: bool,
+    /// Every number has been given; numbers of drives are not used twice.
+    full: Mutex<bool>,
+}
+
+impl Spares {
+    /// The rules of `container`, which is about to be started; they do not change while it runs.
+    #[must_use]
+    pub fn of(container: &Container, backups: Option<PathBuf>) -> Spares {
+        let ends = container.record.volumes.iter().map(|volume| {
+            let shape = &volume.geometry;
+            shape.start_bytes + shape.component_bytes
+        });
+        let first = container.members.first();
+        let sector = first.map_or(SectorSize::Bytes512, |member| member.sector);
+        Spares {
+            sector,
+            mpb: container.persister.mpb().clone(),
+            logged: logged_volumes(container.persister.mpb(), sector),
+            needed_bytes: ends.max().unwrap_or(0) + METADATA_RESERVE_BYTES,
+            backups,
+            read_only: container
+                .record
+                .volumes
+                .iter()
+                .all(|volume| volume.read_only),
+            full: Mutex::new(false),
+        }
+    }
+
+    /// Adds the drive of `request` to the array as a spare; a degraded volume may take it at once.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// 400 when the specification means no drive, 409 when the drive cannot or should not be used.
+    pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
+        let status = published(shared);
+        let folder = std::env::current_dir().unwrap_or_default();
+        let spec = parse_spec(&names::as_called_here(&request.drive, &status, &folder))
+            .map_err(|error| ApiError::bad_input(format!("{error:#}")))?;
+        if self.read_only {
+            return Err(ApiError::conflict(format!(
+                "{} is not added: the array is only read, and a spare has to be written to",
+                request.drive
+            )));
+        }
+        let mut full = lock(&self.full);
+        if *full {
+            return Err(ApiError::conflict(format!(
+                "this process has numbered {CONTAINER_MEMBERS_MAX} drives, which is all it can; stop \
+                 and serve the array again before adding another"
+            )));
+        }
+        refuse_own(&status, &spec)?;
+        let probed = open(spec)?;
+        self.check(&published(shared), &probed)?;
+        // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.
+        let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
+        refuse_foreign(&probed, request.force || returns.is_some())?;
+        let name = probed.drive.name().to_owned();
+        let size_bytes = probed.drive.size_bytes();
+        let question = Command::MayAddSpare {
+            member: shared.next_member(),
+            size_bytes,
+            returns,
+        };
+        let refused = |why| ApiError::not_done(&format!("{name} is not added"), why);
+        shared.command(question).map_err(refused)?;
+        let destroyed = if request.force {
+            self.make_free(&probed)?
+        } else {
+            None
+        };
+        initialise_all(&self.logged, &[&probed])
+            .map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        if returns.is_none() {
+            mark_as_spare(&probed)?;
+        }
+        let notes = probed.drive.notes().to_vec();
+        let volatile_cache = probed.drive.volatile_cache();
+        let (kind, discards) = (probed.drive.kind(), probed.drive.discards());
+        let identity = Identity::of(&probed);
+        let member = shared.attach(probed.drive, identity);
+        *full = usize::from(member.0) + 1 >= CONTAINER_MEMBERS_MAX;
+        let order = Command::AddSpare {
+            member,
+            size_bytes,
+            volatile_cache,
+            kind,
+            discards,
+            returns,
+        };
+        if let Err(why) = command(shared, order) {
+            shared.detach(member);
+            let now = match (returns, self.logged.is_empty()) {
+                (None, _) => "; its metadata says spare now",
+                (Some(_), false) => "; the write-hole log on it is empty now",
+                (Some(_), true) => "",
+            };
+            return Err(refused(why).map(|sentence| sentence + now));
+        }
+        Ok(Done {
+            text: added(
+                &shared.status(),
+                &name,
+                member,
+                &[notes, destroyed.into_iter().collect()].concat(),
+            ),
+            member: Some(member.0),
+        })
+    }
+
+    /// Saves what the drive holds and removes its marks; says what it was and where the copy is.
+    fn make_free(&self, probed: &Probed) -> Result<Option<String>, ApiError> {
+        let free = |drives: &[Probed]| -> anyhow::Result<Option<String>> {
+            let found = occupied::occupied(drives)?;
+            let Some(copy) = occupied::save("add-spare", drives, &found, self.backups.as_deref())?
+            else {
+                return Ok(None);
+            };
+            occupied::clear(drives, &found)?;
+            let held = in_words(&found[0].1);
+            Ok(Some(format!(
+                "it held {held}, of which a backup is in {}",
+                copy.display()
+            )))
+        };
+        free(std::slice::from_ref(probed)).map_err(|error| ApiError::conflict(format!("{error:#}")))
+    }
+
+    fn check(&self, status: &Status, probed: &Probed) -> Result<(), ApiError> {
+        let name = probed.drive.name();
+        if probed.sector != self.sector {
+            return Err(ApiError::conflict(format!(
+                "{name} has sectors of {} bytes and the array's drives of {}; all must be the same",
+                probed.sector.bytes(),
+                self.sector.bytes()
+            )));
+        }
+        if probed.drive.size_bytes() < self.needed_bytes {
+            return Err(ApiError::conflict(format!(
+                "{name} has {}, and a drive of this array needs {}",
+                size(probed.drive.size_bytes()),
+                size(self.needed_bytes)
+            )));
+        }
+        check_serial(status, probed)
+    }
+}
+
+/// Refuses a drive that this array has already: it would only be seen as in use.
+fn refuse_own(status: &Status, spec: &MemberSpec) -> Result<(), ApiError> {
+    let Target::Path(path) = &spec.target else {
+        return Ok(());
+    };
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = whole(path);
+    let mut present = status
+        .members
+        .iter()
+        .filter(|member| member.state != "removed");
+    let Some(own) = present.find(|member| whole(Path::new(&member.name)) == path) else {
+        return Ok(());
+    };
+    let place = match names::places(status, own)[..] {
+        [] => own.state.clone(),
+        ref places => format!("{}, {}", places.join(", "), own.state),
+    };
+    let todo = match own.state.as_str() {
+        "failed" => format!("; `fullstripe remove {}` first, to add it anew", own.name),
+        _ => String::new(),
+    };
+    let sentence = format!("{} is in this array already ({place}){todo}", own.name);
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
+fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
+    let serial = probed.serial.to_string();
+    let same = |member: &&crate::status::MemberStatus| {
+        member.serial == serial && member.state != "removed"
+    };
+    let Some(twin) = status.members.iter().find(same) else {
+        return Ok(());
+    };
+    let name = probed.drive.name();
+    Err(ApiError::conflict(if twin.state == "failed" {
+        format!(
+            "{name} has the serial number {serial} of the failed drive {}; `fullstripe remove {}` first",
+            twin.name, twin.name
+        )
+    } else {
+        format!(
+            "{name} and {} have the same serial number {serial}; give {name} another with ,serial=NAME",
+            twin.name
+        )
+    }))
+}
+
+/// What has become of the new drive, which a degraded volume may have taken already.
+fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> String {
+    let taken = status.volumes.iter().find_map(|volume| {
+        let slot = volume
+            .slots
+            .iter()
+            .position(|slot| slot.member == Some(member.0))?;
+        Some(format!(
+            "volume {} rebuilds slot {slot} onto it",
+            volume.name
+        ))
+    });
+    let first = match taken {
+        Some(taken) => format!("{name} is added, and {taken}"),
+        None => format!("{name} is a spare now"),
+    };
+    let sentences: Vec<String> = std::iter::once(first)
+        .chain(notes.iter().cloned())
+        .collect();
+    sentences.join("; ")
+}
+
+/// Opens and reads the drive; a name that means no drive is bad input, all else a conflict.
+fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
+    let deadline = Instant::now() + RELEASE_WITHIN;
+    let is_busy =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(OpenError::InUse { .. }));
+    let mut result = probe(spec.clone(), Access::Exclusive);
+    while result.as_ref().is_err_and(is_busy) && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+        result = probe(spec.clone(), Access::Exclusive);
+    }
+    result.map_err(|error| {
+        let sentence = format!("{error:#}");
+        match error.downcast_ref() {
+            Some(
+                OpenError::Missing { .. }
+                | OpenError::WrongKind { .. }
+                | OpenError::OwnSector { .. }
+                | OpenError::Profile { .. }
+                | OpenError::LargerThanModel { .. },
+            ) => ApiError::bad_input(sentence),
+            Some(OpenError::InUse { .. }) => ApiError::conflict(sentence).protecting_data(),
+            _ => ApiError::conflict(sentence),
+        }
+    })
+}
+
+/// Refuses a drive that somebody uses, and unless `force` says so one that holds anything known.
+///
+/// # Errors
+/// One sentence that says what was found.
+pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
+    let name = probed.drive.name();
+    let users = probed.path().map(claimants).unwrap_or_default();
+    if !users.is_empty() {
+        let users = users.join(", ");
+        let sentence = format!("{name} is in use by {users}; release it first");
+        return Err(ApiError::conflict(sentence).protecting_data());
+    }
+    if force {
+        return Ok(());
+    }
+    let ends = Ends::read(probed).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+    let held = occupied::held(probed, &ends);
+    let is_spare = matches!(&probed.found, Ok(Some(found)) if found.mpb.is_spare());
+    if held.len() == usize::from(is_spare) {
+        return Ok(());
+    }
+    let held = in_words(&held);
+    let sentence = format!("{name} holds {held}; --force takes it all the same");
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
+fn mark_as_spare(probed: &Probed) -> Result<(), ApiError> {
+    let drive = NewDrive {
+        serial: probed.serial,
+        total_sectors: probed.placement.total_sectors(),
+    };
+    Mpb::spare(&drive, probed.sector)
+        .map_err(anyhow::Error::from)
+        .and_then(|record| write_record(&record, &[probed]))
+        .map_err(|error| ApiError::conflict(format!("{error:#}")))
+}

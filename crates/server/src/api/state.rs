@@ -1,0 +1,84 @@
+//! What every handler shares, and how an order gets to the controller and back.
+
+use super::errors::ApiError;
+use super::event_log::EventLog;
+use super::hook::Hook;
+use super::spare::Spares;
+use crate::events::NotDone;
+use crate::runtime::Shared;
+use crate::state_folder::keeper::Keeper;
+use crate::status::Status;
+use axum::http::StatusCode;
+use engine::control::message::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The status is published every 100 ms, an idle shard looks around every 250 ms; this is ample.
+const EFFECT_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What every handler shares.
+pub struct App {
+    pub shared: Arc<Shared>,
+    pub events: EventLog,
+    pub spares: Arc<Spares>,
+    pub on_stop: Box<dyn Fn() + Send + Sync>,
+    pub hook: Option<Arc<Hook>>,
+    pub keeper: Option<Arc<Keeper>>,
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl App {
+    /// The published status; an error before the first, a moment after the start.
+    pub fn status(&self) -> Result<Arc<Status>, ApiError> {
+        let status = self.shared.status();
+        if status.version == 0 {
+            let sentence = "the array is being started; ask again in a second";
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, sentence));
+        }
+        Ok(status)
+    }
+
+    /// See [`command`].
+    pub fn command(&self, order: Command) -> Result<(), NotDone> {
+        command(&self.shared, order)
+    }
+}
+
+/// The published status; waits for the first one. Blocks.
+pub fn published(shared: &Shared) -> Arc<Status> {
+    let deadline = Instant::now() + EFFECT_WITHIN;
+    let mut status = shared.status();
+    while status.version == 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+        status = shared.status();
+    }
+    status
+}
+
+/// Gives an order and waits until the published status shows its effect. Blocks.
+pub fn command(shared: &Shared, order: Command) -> Result<(), NotDone> {
+    shared.command(order)?;
+    // Whatever is published after the order's answer shows the order's effect.
+    let before = shared.updates();
+    let deadline = Instant::now() + EFFECT_WITHIN;
+    while shared.updates() == before && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Does `work`, which may block, off the server's thread.
+pub async fn blocking<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(move || work(&app))
+        .await
+        .unwrap_or_else(|_| {
+            Err(ApiError::internal(
+                "the serving process could not do this; its log says why",
+            ))
+        })
+}

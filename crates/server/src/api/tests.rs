@@ -1,0 +1,33 @@
+//! A real array over memory, served through a real socket, asked by the real client.
+
+mod description;
+mod garbage;
+mod inexpressible;
+mod life;
+mod limits;
+mod listening;
+mod refusals;
+mod work;
+
+use super::schema::{Done, Events};
+use crate::client::{Client, ClientError};
+use crate::status::Status;
+use crate::testing::{PATIENCE, Served, create};
+use container::assemble::assemble;
+use container::probe::probe_all;
+use drives::drive::Access;
+use engine::options::Options;
+use hyper::Method;
+use metadata::imsm::Level;
+use metadata::imsm::start::StartOptions;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The status code, the sentence, and whether data was protected.
+pub fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> (u16, String, bool) {
+    match result.unwrap_err().downcast::<ClientError>().unwrap() {
+        ClientError::Answered { code, body } => (code, body.error, body.protects_data),
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,270 @@
+//! The thread that writes down what an array's server still knows after a restart.
+//!
+//! It is a reader of the [`EventLog`] like any client: the log wakes it, nobody waits for it, and what it misses it is
+//! told as a number. What has happened is on file at once, and what follows at most once a second, so that a storm of
+//! events is not one of writes. Warnings are flushed to the disk; other events are lost in a power cut if the kernel
+//! has not written them yet. When the disk is full, one warning says so, and from then on it is tried once a minute.
+
+use super::claim;
+use super::event_file::{EventFile, NAME};
+use super::settings::Settings;
+use crate::api::event_log::fold::fold;
+use crate::api::event_log::{EventLog, KEPT_MAX};
+use crate::api::schema::NumberedEvent;
+use crate::events::Told;
+use crate::runtime::lock;
+use anyhow::{Context, Result, anyhow};
+use container::state_folder::of_array;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, park, park_timeout};
+use std::time::{Duration, Instant};
+
+/// Events are written this often, but for the first after a pause.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// More lines are not written at a time.
+const LINES_MAX: usize = 100;
+/// After a failure it is tried this often.
+const RETRY_EVERY: Duration = Duration::from_secs(60);
+/// A start does not wait longer for a disk that hangs.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+/// Nor does an order.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How often the end is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// An order to keep the limit of background work, and whom to tell whether that is done.
+type KeepRate = (u64, Sender<Result<()>>);
+
+/// The thread, as others see it. When dropped it has written what it could within a second.
+#[derive(Debug)]
+pub struct Keeper {
+    orders: Mutex<Sender<KeepRate>>,
+    finishing: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What was remembered when the thread began.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// The limit of background work, if one was ordered: bytes of each member per second, 0 for none.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Why that could not be read.
+    pub unread_rate: Option<String>,
+    /// The server before left no word of an orderly end.
+    pub is_cut_short: bool,
+}
+
+impl Keeper {
+    /// Lets `log`, which is empty, begin with the events of the array `container_uuid` that are on file below
+    /// `program_folder`, and keeps from now on what is added. `warn` is called once, if that ends.
+    ///
+    /// # Errors
+    /// One sentence: what of it cannot be used. Then nothing is kept.
+    pub fn start(
+        program_folder: &Path,
+        container_uuid: &str,
+        log: &EventLog,
+        warn: impl Fn(String) + Send + 'static,
+    ) -> Result<(Keeper, Remembered)> {
+        let folder = of_array(program_folder, container_uuid);
+        let shown = folder.display().to_string();
+        let (orders, to_do) = channel();
+        let (opened, is_open) = sync_channel(1);
+        let finishing = Arc::new(AtomicBool::new(false));
+        let (writing, ends) = (log.clone(), finishing.clone());
+        let thread = std::thread::Builder::new()
+            .name("state-keeper".to_owned())
+            .spawn(move || {
+                let (file, claimed) = match open(&folder) {
+                    Ok((file, claimed, found)) => {
+                        let newest = found.1.newest;
+                        if opened.send(Ok(found)).is_err() {
+                            return;
+                        }
+                        ((file, newest), claimed)
+                    }
+                    Err(error) => return drop(opened.send(Err(error))),
+                };
+                Writing::new(file, writing, Settings::within(&folder), Box::new(warn))
+                    .run(&to_do, &ends);
+                drop(claimed);
+            })
+            .context("cannot start the thread that keeps events")?;
+        let (remembered, earlier) = is_open
+            .recv_timeout(OPEN_WITHIN)
+            .map_err(|_| anyhow!("{shown} does not answer"))?
+            .with_context(|| format!("{shown} cannot be used"))?;
+        log.begin_with(earlier.events, earlier.newest);
+        log.wake(thread.thread().clone());
+        let keeper = Keeper {
+            orders: Mutex::new(orders),
+            finishing,
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok((keeper, remembered))
+    }
+
+    /// Keeps the limit of background work for the next start.
+    ///
+    /// # Errors
+    /// One sentence: why it is not kept.
+    pub fn keep_rate(&self, bytes_per_s: u64) -> Result<()> {
+        let (answer, answered) = channel();
+        let sent = lock(&self.orders).send((bytes_per_s, answer));
+        sent.map_err(|_| anyhow!("the thread that keeps settings has ended"))?;
+        if let Some(thread) = &*lock(&self.thread) {
+            thread.thread().unpark();
+        }
+        answered
+            .recv_timeout(ANSWER_WITHIN)
+            .map_err(|_| anyhow!("the disk with its settings does not answer"))?
+    }
+
+    /// Has everything written that is in the log, and ends the thread; waits for that, for at most `within`.
+    pub fn finish(&self, within: Duration) {
+        let Some(thread) = lock(&self.thread).take() else {
+            return;
+        };
+        self.finishing.store(true, Ordering::Release);
+        thread.thread().unpark();
+        let deadline = Instant::now() + within;
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.finish(WRITE_EVERY);
+    }
+}
+
+type Found = (Remembered, super::event_file::Earlier);
+
+fn open(folder: &Path) -> Result<(EventFile, std::fs::File, Found)> {
+    let claimed = claim(folder)?;
+    let (file, earlier) = EventFile::open(folder).with_context(|| NAME.to_owned())?;
+    let rate = Settings::within(folder).rate_bytes_per_s();
+    let remembered = Remembered {
+        rate_bytes_per_s: rate.as_ref().copied().unwrap_or_default(),
+        unread_rate: rate.err().map(|error| format!("{error:#}")),
+        is_cut_short: earlier.is_cut_short,
+    };
+    Ok((file, claimed, (remembered, earlier)))
+}
+
+/// What the thread works with.
+struct Writing {
+    file: EventFile,
+    log: EventLog,
+    /// Number of the newest event that is on file.
+    written: u64,
+    settings: Settings,
+    warn: Option<Box<dyn Fn(String) + Send>>,
+    /// No earlier than this.
+    next_write: Instant,
+}
+
+impl Writing {
+    fn new(
+        (file, written): (EventFile, u64),
+        log: EventLog,
+        settings: Settings,
+        warn: Box<dyn Fn(String) + Send>,
+    ) -> Writing {
+        Writing {
+            file,
+            log,
+            written,
+            settings,
+            warn: Some(warn),
+            next_write: Instant::now(),
+        }
+    }
+
+    fn run(mut self, orders: &Receiver<KeepRate>, finishing: &AtomicBool) {
+        loop {
+            // What is asked for before the end is part of it.
+            let is_last = finishing.load(Ordering::Acquire);
+            for (bytes_per_s, answer) in orders.try_iter() {
+                // Who does not wait any more has been told that it is not known.
+                let _ = answer.send(self.settings.keep_rate(bytes_per_s));
+            }
+            if is_last {
+                while self.write_some() {}
+                return;
+            }
+            let now = Instant::now();
+            if now >= self.next_write && self.has_more() {
+                let is_written = self.write_some();
+                self.next_write = now + if is_written { WRITE_EVERY } else { RETRY_EVERY };
+            }
+            match self.has_more() {
+                true => park_timeout(self.next_write.saturating_duration_since(Instant::now())),
+                false => park(),
+            }
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        *self.log.watch().borrow() > self.written
+    }
+
+    /// Writes the next events; false if there are none, or they cannot be written.
+    fn write_some(&mut self) -> bool {
+        let next = next_lines(&self.log, self.written);
+        let Some(last) = next.last() else {
+            return false;
+        };
+        let number = last.number;
+        let is_urgent = next.iter().any(|event| event.event.warning);
+        match self.file.append(&next, is_urgent) {
+            Ok(()) => {
+                self.written = number;
+                true
+            }
+            Err(error) => {
+                if let Some(warn) = self.warn.take() {
+                    warn(format!(
+                        "events are not kept for after a restart while {} cannot be written: {error}",
+                        self.file.path().display()
+                    ));
+                }
+                false
+            }
+        }
+    }
+}
+
+/// What is to be written after the event number `written`.
+fn next_lines(log: &EventLog, written: u64) -> Vec<NumberedEvent> {
+    let mut events = log.since(written, KEPT_MAX);
+    let whole = fold(events.events.clone());
+    let mut lines = match whole.len() {
+        0..=LINES_MAX => whole,
+        // What is folded must not reach beyond what is written.
+        _ => {
+            events.events.truncate(LINES_MAX);
+            fold(events.events)
+        }
+    };
+    if events.forgotten > 0 {
+        let told = Told::of_process(
+            "events-not-kept",
+            format!(
+                "{} events were not kept here: they came faster than they could be written",
+                events.forgotten
+            ),
+            true,
+        );
+        lines.insert(0, NumberedEvent::new(written + events.forgotten, told));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;
