@@ -10,7 +10,6 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use tokio::signal::unix::SignalKind;
 
-mod bench;
 mod client;
 mod commands;
 mod demo;
@@ -63,7 +62,7 @@ enum Command {
     /// Keep a copy of the metadata of drives, or bring it back
     Metadata(commands::metadata::MetadataArgs),
     /// Measure the engine in this process, on fresh members
-    Bench(bench::BenchArgs),
+    Bench(commands::bench::BenchArgs),
     /// Try the engine in virtual time over drives that fail in every way
     Sim(commands::sim::SimArgs),
     /// Plan an array: what so many drives will do on a platform, and what limits them
@@ -147,7 +146,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::WriteHole(args) => commands::write_hole::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Predict(args) => commands::predict::run(&args),

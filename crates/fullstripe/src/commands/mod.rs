@@ -14,6 +14,7 @@
 pub mod arguments;
 pub mod assemble;
 pub mod bar;
+pub mod bench;
 pub mod claims;
 pub mod create;
 pub mod describe;

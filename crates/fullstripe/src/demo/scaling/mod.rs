@@ -2,7 +2,7 @@
 //!
 //! Members are memory with the speed of a modest drive, so that they and not this machine's cores set the
 //! limit; the engine and its loop are those that serve. The roofline is what such members allow a perfect
-//! array, by the formulas of [`crate::bench`]. A point below [`SHARE_MIN`] or above [`SHARE_MAX`] is
+//! array, by the formulas of [`bench`]. A point below [`SHARE_MIN`] or above [`SHARE_MAX`] is
 //! measured again, for longer: other work on the machine takes time from it, and may be over.
 
 mod table;
@@ -10,12 +10,12 @@ mod table;
 use super::checks::Checks;
 use super::guard::Guard;
 use super::screen::Screen;
-use crate::bench::config::{Config, Workload};
-use crate::bench::measure;
-use crate::commands::write_hole::WriteHole;
 use anyhow::{Context, Result};
+use bench::config::{Config, Workload};
+use bench::measure;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
+use metadata::imsm::WriteHolePolicy;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -226,7 +226,7 @@ impl Kind {
             shards: 1,
             failed: None,
             chunk_bytes: CHUNK_BYTES,
-            write_hole: WriteHole::Off,
+            write_hole: WriteHolePolicy::Off,
             time,
             completion: CompletionMode::Interrupt,
             overwrite: false,

@@ -8,6 +8,7 @@ use super::roofline::{Cost, MemberSpeed, Question, Roofline, roofline};
 use anyhow::Context;
 use engine::stats::Stats;
 use hdrhistogram::Histogram;
+use metadata::imsm::WriteHolePolicy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ const CORE_BUSY: f64 = 0.9;
 /// Work counted by the engine, by class.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Counters(BTreeMap<&'static str, u64>);
+pub struct Counters(BTreeMap<&'static str, u64>);
 
 impl Counters {
-    pub(super) fn of(stats: &Stats) -> Counters {
+    pub(crate) fn of(stats: &Stats) -> Counters {
         Counters(stats.fields().into_iter().collect())
     }
 
-    pub(super) fn since(&self, earlier: &Counters) -> Counters {
+    pub(crate) fn since(&self, earlier: &Counters) -> Counters {
         let before = |name| earlier.0.get(name).copied().unwrap_or(0);
         Counters(
             self.0
@@ -35,23 +36,23 @@ impl Counters {
     }
 
     /// Names and counts.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.0.iter().map(|(&name, &count)| (name, count))
     }
 
-    pub(super) fn add(&mut self, other: &Counters) {
+    pub(crate) fn add(&mut self, other: &Counters) {
         for (&name, &count) in &other.0 {
             *self.0.entry(name).or_default() += count;
         }
     }
 
-    pub(super) fn sum(&self, names: &[&str]) -> u64 {
+    pub(crate) fn sum(&self, names: &[&str]) -> u64 {
         names.iter().filter_map(|name| self.0.get(name)).sum()
     }
 }
 
 /// One thread in one measurement.
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub seconds: f64,
     /// Time on a processor.
     pub processor_s: f64,
@@ -63,7 +64,7 @@ pub(super) struct Sample {
 }
 
 /// One round.
-pub(super) struct Round {
+pub(crate) struct Round {
     pub generator: Sample,
     pub bare: Sample,
     /// As the calibrations that were asked for.
@@ -73,7 +74,7 @@ pub(super) struct Round {
 }
 
 /// What the machine gave.
-pub(super) struct Setting {
+pub(crate) struct Setting {
     pub cores: Vec<usize>,
     pub ring: String,
     pub huge_pages: bool,
@@ -81,7 +82,7 @@ pub(super) struct Setting {
 
 /// Rates of one of the things compared.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Rates {
+pub struct Rates {
     /// Requests per second.
     pub iops: f64,
     /// Bytes per second.
@@ -124,13 +125,20 @@ impl Rates {
 
 /// Latencies of requests, from the turn that issued them to the turn that noticed the answer.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct LatencyNs {
+pub struct LatencyNs {
+    /// The mean.
     pub mean: f64,
+    /// The median.
     pub p50: u64,
+    /// Of 99 % of the requests at most, and so on.
     pub p99: u64,
+    /// Of 99.9 %.
     pub p999: u64,
+    /// Of 99.99 %.
     pub p9999: u64,
+    /// Of 99.999 %.
     pub p99999: u64,
+    /// The longest.
     pub max: u64,
 }
 
@@ -151,18 +159,28 @@ impl LatencyNs {
 
 /// What was asked for, as text and numbers.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Asked {
+pub struct Asked {
+    /// RAID level.
     pub level: String,
+    /// Specification of the members.
     pub member: String,
+    /// Number of members.
     pub count: u8,
+    /// Kind of requests.
     pub rw: String,
+    /// Bytes of a request.
     pub block_bytes: u32,
+    /// Requests outstanding, all shards together.
     pub queue_depth: u32,
+    /// Data threads.
     pub shards: u8,
+    /// A slot without a member.
     pub failed: Option<u8>,
+    /// The array's chunk.
     pub chunk_bytes: u32,
     /// `log`, `bitmap` or `off`.
     pub write_hole: &'static str,
+    /// How long the array was measured, all rounds together.
     pub time_s: f64,
     /// Cores that the shards were kept on; empty when there were too few.
     pub pinned_cores: Vec<usize>,
@@ -176,7 +194,8 @@ pub(crate) struct Asked {
 
 /// The result of a bench. The figures of the array are on top, because they are what was asked for.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Outcome {
+pub struct Outcome {
+    /// What was asked for, and what the machine gave.
     pub config: Asked,
     /// Median over the rounds, as are the next two.
     #[serde(flatten)]
@@ -199,6 +218,7 @@ pub(crate) struct Outcome {
     pub allocations_per_request: f64,
     /// Bytes moved to and from members per byte of the client.
     pub member_bytes_per_byte: f64,
+    /// How long requests took.
     pub latency_ns: LatencyNs,
     /// The generator without anybody to serve it: nothing here can be faster.
     pub generator: Rates,
@@ -206,11 +226,12 @@ pub(crate) struct Outcome {
     pub bare: Rates,
     /// The engine's counters of all rounds and shards.
     pub stats: Counters,
+    /// What is to be known of the figures, in sentences.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    pub(super) fn new(
+    pub(crate) fn new(
         config: &Config,
         members: &Members,
         calibrations: &[Workload],
@@ -328,7 +349,7 @@ fn limit(config: &Config, speed: Option<MemberSpeed>) -> Roofline {
     roofline(&question, &speed)
 }
 
-pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
+pub(crate) fn asked(config: &Config, setting: Setting) -> Asked {
     Asked {
         level: config.level.to_string(),
         member: config.member.clone(),
@@ -339,7 +360,7 @@ pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
         shards: config.shards,
         failed: config.failed,
         chunk_bytes: config.chunk_bytes,
-        write_hole: config.write_hole.word(),
+        write_hole: word(config.write_hole),
         time_s: config.time.as_secs_f64(),
         pinned_cores: setting.cores,
         completion: config.completion.to_string(),
@@ -348,12 +369,21 @@ pub(super) fn asked(config: &Config, setting: Setting) -> Asked {
     }
 }
 
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,
         count if count % 2 == 1 => values[count / 2],
         count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
+    }
+}
+
+/// As `--write-hole` takes it.
+fn word(policy: WriteHolePolicy) -> &'static str {
+    match policy {
+        WriteHolePolicy::Log => "log",
+        WriteHolePolicy::Bitmap => "bitmap",
+        _ => "off",
     }
 }
 

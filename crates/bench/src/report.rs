@@ -4,12 +4,12 @@ use super::outcome::{Asked, Outcome, Rates};
 use std::fmt::Write;
 
 /// Width of the names on the left.
-pub(super) const NAME_WIDTH: usize = 30;
+pub const NAME_WIDTH: usize = 30;
 /// Width of a figure.
 const FIGURE_WIDTH: usize = 16;
 
 /// The table.
-pub(super) fn text(outcome: &Outcome) -> String {
+pub fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     header(&mut text, &outcome.config);
     rates(&mut text, outcome);
@@ -189,7 +189,7 @@ fn size(bytes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::outcome::{Counters, LatencyNs};
+    use crate::outcome::{Counters, LatencyNs};
 
     fn outcome() -> Outcome {
         let rates = |iops: f64, ns_per_io| Rates {

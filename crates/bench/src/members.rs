@@ -7,7 +7,6 @@
 
 use super::config::Config;
 use super::modelled::ModelledMember;
-use crate::commands::write_hole::WriteHole;
 use anyhow::ensure;
 use container::busy;
 use doctor::available_memory_bytes;
@@ -22,6 +21,7 @@ use engine::layout::{Geometry, Level};
 use engine::limits::MIRROR_ROW_BYTES;
 use engine::units::{MemberId, Slot};
 use metadata::imsm::SectorSize;
+use metadata::imsm::WriteHolePolicy;
 use metadata::imsm::bitmap::{BITS_OFFSET_BYTES, REGION_BYTES_DEFAULT};
 use std::sync::Arc;
 
@@ -106,11 +106,11 @@ impl Members {
                 ModelledMember::depth(config)
             ));
         }
-        let log = (config.write_hole == WriteHole::Log).then_some(LogArea {
+        let log = (config.write_hole == WriteHolePolicy::Log).then_some(LogArea {
             offset_bytes: geometry.component_bytes,
             length_bytes: AREA_BYTES,
         });
-        let bitmap = (config.write_hole == WriteHole::Bitmap).then(|| BitmapRecord {
+        let bitmap = (config.write_hole == WriteHolePolicy::Bitmap).then(|| BitmapRecord {
             bits_offset_bytes: geometry.component_bytes + BITS_OFFSET_BYTES,
             region_bytes: u64::from(REGION_BYTES_DEFAULT),
             marked: [].into(),
@@ -174,7 +174,7 @@ impl Members {
     /// Writes the headers of write-hole logs, as those of a real array.
     pub fn log_encoder(&self) -> LogEncoder {
         let sector = SectorSize::from_bytes(self.geometry.block_bytes);
-        Box::new(container::log::encoder(
+        Box::new(assembly::log::encoder(
             1,
             sector.unwrap_or(SectorSize::Bytes512),
         ))
@@ -242,18 +242,18 @@ fn fill(drive: &Drive) -> anyhow::Result<()> {
 fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Geometry> {
     let present = || drives.iter().flatten();
     ensure!(
-        config.write_hole != WriteHole::Log || config.level == Level::Raid5,
+        config.write_hole != WriteHolePolicy::Log || config.level == Level::Raid5,
         "--write-hole log: {} has no write hole that a log could close; leave it out",
         config.level
     );
     ensure!(
-        config.write_hole != WriteHole::Bitmap || config.level != Level::Raid0,
+        config.write_hole != WriteHolePolicy::Bitmap || config.level != Level::Raid0,
         "--write-hole bitmap: {} has no redundancy that a bitmap could help to synchronise; leave it out",
         config.level
     );
     let area_bytes = match config.write_hole {
-        WriteHole::Log | WriteHole::Bitmap => u64::from(AREA_BYTES),
-        WriteHole::Off => 0,
+        WriteHolePolicy::Log | WriteHolePolicy::Bitmap => u64::from(AREA_BYTES),
+        _ => 0,
     };
     let room = present()
         .map(|drive| reserve_from(drive).saturating_sub(area_bytes))
@@ -349,7 +349,7 @@ fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::config::Workload;
+    use crate::config::Workload;
     use drives::completion::CompletionMode;
     use std::time::Duration;
 
@@ -367,7 +367,7 @@ mod tests {
             shards: 1,
             failed: None,
             chunk_bytes: 65_536,
-            write_hole: WriteHole::Off,
+            write_hole: WriteHolePolicy::Off,
             time: Duration::from_millis(200),
             completion: CompletionMode::Interrupt,
             overwrite: false,

@@ -31,14 +31,20 @@ const TICKET: u64 = 1;
 
 /// What a job's measurement gave.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct JobOutcome {
+pub struct JobOutcome {
+    /// RAID level.
     pub level: String,
+    /// Specification of the members.
     pub member: String,
+    /// Number of members.
     pub count: u8,
+    /// Data threads.
     pub shards: u8,
+    /// The array's chunk.
     pub chunk_bytes: u32,
     /// `rebuild` or `scrub`.
     pub job: &'static str,
+    /// How long was measured, all rounds together.
     pub time_s: f64,
     /// Bytes of the new member per second: the median of the rounds. For a rebuild.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +127,7 @@ impl Done {
 /// # Errors
 ///
 /// One sentence when the array has nothing to fill or compare, a member cannot be used or fails.
-pub(super) fn measure(config: &Config, job: BenchJob) -> anyhow::Result<JobOutcome> {
+pub fn measure(config: &Config, job: BenchJob) -> anyhow::Result<JobOutcome> {
     let slot = Slot(config.failed.unwrap_or(0));
     let whole = Config {
         failed: None,

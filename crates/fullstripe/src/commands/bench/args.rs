@@ -1,11 +1,11 @@
 //! The command line of `bench`; a checked [`Config`] comes out of it.
 
-use super::config::{BenchJob, Config, Workload};
 use super::cost::CostArgs;
 use crate::commands::arguments::parse_chunk;
 use crate::commands::arguments::parse_level;
 use crate::commands::write_hole::WriteHole;
 use anyhow::{anyhow, bail, ensure};
+use bench::config::{BenchJob, Config, Workload};
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
@@ -124,7 +124,7 @@ impl BenchArgs {
             shards: self.shards,
             failed: self.failed,
             chunk_bytes: self.chunk,
-            write_hole: self.write_hole,
+            write_hole: self.write_hole.policy(),
             time: self.time,
             completion: self.completion,
             overwrite: self.overwrite,

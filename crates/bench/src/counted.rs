@@ -18,7 +18,8 @@ use serde::Serialize;
 
 /// What a counted run did.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct CountedOutcome {
+pub struct CountedOutcome {
+    /// What was asked for, and what the machine gave.
     pub config: Asked,
     /// As many as were asked for.
     pub requests: u64,
@@ -56,7 +57,7 @@ impl CountedOutcome {
 /// # Errors
 ///
 /// One sentence when a member cannot be used or fails, or a request fails.
-pub(super) fn measure(config: &Config, requests: u64) -> anyhow::Result<CountedOutcome> {
+pub fn measure(config: &Config, requests: u64) -> anyhow::Result<CountedOutcome> {
     ensure!(requests > 0, "--requests 0 is no work; give at least 1");
     let members = Members::open(config)?;
     let bench = Bench::new(config, &members)?;

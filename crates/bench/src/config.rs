@@ -1,10 +1,10 @@
 //! What is to be measured, checked: the array, its members, and the load.
 
-use crate::commands::write_hole::WriteHole;
 use anyhow::{Context, bail, ensure};
 use drives::completion::CompletionMode;
 use drives::spec::{MemberSpec, Target};
 use engine::layout::Level;
+use metadata::imsm::WriteHolePolicy;
 use std::fmt;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
+pub struct Config {
     /// RAID level.
     pub level: Level,
     /// A member specification; `{}` in it stands for the member's number.
@@ -42,7 +42,7 @@ pub(crate) struct Config {
     /// The array's chunk.
     pub chunk_bytes: u32,
     /// Whether there is a write-hole log or a bitmap.
-    pub write_hole: WriteHole,
+    pub write_hole: WriteHolePolicy,
     /// How long the array is measured, all rounds together.
     pub time: Duration,
     /// What threads do when there is nothing to do.
@@ -53,7 +53,7 @@ pub(crate) struct Config {
 
 /// A background job that can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BenchJob {
+pub enum BenchJob {
     /// One slot's member is filled from the others.
     Rebuild,
     /// All members are read and compared.
@@ -62,7 +62,7 @@ pub(crate) enum BenchJob {
 
 /// The mix and order of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Workload {
+pub struct Workload {
     /// 0 to 100; the rest are writes.
     pub read_percent: u8,
     /// Random offsets; otherwise each shard goes through its part of the volume in order.

@@ -5,19 +5,21 @@ use super::catalogue::{LEVELS, UNPRICED, checks, of, of_the_world};
 use super::count::{Sample, Tool};
 use super::scene::{Scene, WORLD_COMMANDS, WORLD_REQUESTS};
 use super::table::{LevelPrices, SCHEMA, Table, WorldPrices, rounded};
-use crate::terminal::print::print_note;
 use anyhow::{Context, Result, bail, ensure};
 use engine::layout::Level;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Hears which scene is being counted.
+type Note<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Runs all scenes under `tool`, or those of one level, and finds the prices.
 ///
 /// # Errors
 ///
 /// When a scene fails.
-pub(super) fn measure(tool: &Tool, only: Option<Level>) -> Result<Table> {
-    let world = world(tool)?;
+pub(super) fn measure(tool: &Tool, only: Option<Level>, note: Note<'_>) -> Result<Table> {
+    let world = world(tool, note)?;
     let (bytes, parity_by) = BytePrices::measure(tool)?;
     let mut levels = Vec::new();
     for (level, number) in LEVELS {
@@ -26,7 +28,7 @@ pub(super) fn measure(tool: &Tool, only: Option<Level>) -> Result<Table> {
         }
         let (priced, judging) = (of(level), checks(level));
         let all: Vec<Scene> = priced.iter().chain(&judging).cloned().collect();
-        let samples = samples(tool, &all)?;
+        let samples = samples(tool, &all, note)?;
         let (samples, checks) = samples.split_at(priced.len());
         levels.push(LevelPrices::new(number, world, samples, checks, bytes));
     }
@@ -49,8 +51,8 @@ pub(super) fn measure(tool: &Tool, only: Option<Level>) -> Result<Table> {
 }
 
 /// What the world takes for a request, and for a command, without an engine.
-fn world(tool: &Tool) -> Result<WorldPrices> {
-    let samples = samples(tool, &of_the_world())?;
+fn world(tool: &Tool, note: Note<'_>) -> Result<WorldPrices> {
+    let samples = samples(tool, &of_the_world(), note)?;
     let [(_, one), (_, several)] = samples.as_slice() else {
         bail!("the world is priced by two scenes");
     };
@@ -64,13 +66,13 @@ fn world(tool: &Tool) -> Result<WorldPrices> {
 }
 
 /// Runs scenes side by side; the counts do not mind.
-fn samples(tool: &Tool, scenes: &[Scene]) -> Result<Vec<(String, Sample)>> {
+fn samples(tool: &Tool, scenes: &[Scene], note: Note<'_>) -> Result<Vec<(String, Sample)>> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let take = || {
         let mut mine = Vec::new();
         while let Some(scene) = scenes.get(next.fetch_add(1, Ordering::Relaxed)) {
-            print_note(&format!("counting {}", scene.name));
+            note(&format!("counting {}", scene.name));
             let sample = tool.scene(&scene.name, scene.units());
             mine.push((scene.name.clone(), sample?));
         }

@@ -10,30 +10,37 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Of the file. A reader refuses what it does not know.
-pub(super) const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// See the module's prose.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Table {
+pub struct Table {
+    /// Version of this schema.
     pub schema: u32,
     /// The version that was counted.
     pub fullstripe: String,
     /// How it was compiled: prices of a debug build are not those of a release.
     pub build: String,
+    /// The processor's name.
     pub machine: String,
     /// The instructions that summed parity.
     pub parity_by: String,
+    /// What counted, and how.
     pub method: String,
+    /// What the counting world takes.
     pub world: WorldPrices,
     /// Counters without a price at any level: what happens once when a drive is lost.
     pub unpriced: Vec<String>,
+    /// Prices by level.
     pub levels: Vec<LevelPrices>,
 }
 
 /// What the counting world itself takes. It is in no other price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct WorldPrices {
+pub struct WorldPrices {
+    /// Instructions of a request.
     pub instructions_per_request: f64,
+    /// Instructions of a command for a member.
     pub instructions_per_command: f64,
 }
 
@@ -48,7 +55,7 @@ impl WorldPrices {
 
 /// The prices of a level.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct LevelPrices {
+pub struct LevelPrices {
     pub level: u8,
     /// How many scenes they were fitted to, and how far off they are there.
     pub scenes: usize,
@@ -62,7 +69,7 @@ pub(super) struct LevelPrices {
 
 /// A mix that made no price.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Check {
+pub struct Check {
     pub scene: String,
     /// Instructions of one request.
     pub counted: f64,
@@ -72,7 +79,7 @@ pub(super) struct Check {
 
 /// What one of a class costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Price {
+pub struct Price {
     /// The engine's counter.
     pub name: String,
     pub instructions: f64,
@@ -88,7 +95,7 @@ pub(super) type Samples = [(String, Sample)];
 
 impl LevelPrices {
     /// The prices that explain `samples` best, judged by `checks`.
-    pub fn new(
+    pub(super) fn new(
         level: u8,
         world: WorldPrices,
         samples: &Samples,
@@ -154,12 +161,12 @@ impl LevelPrices {
 }
 
 /// Counters of bytes: what they cost is measured over real memory, if the processor touches them.
-pub(super) fn is_bytes(class: &str) -> bool {
+pub fn is_bytes(class: &str) -> bool {
     class.ends_with("_bytes")
 }
 
 /// More digits than this say nothing.
-pub(super) fn rounded(number: f64) -> f64 {
+pub fn rounded(number: f64) -> f64 {
     (number * 10_000.0).round() / 10_000.0
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Bench<'a> {
 ///
 /// One sentence when something asked for is impossible, a member cannot be used, or a request
 /// failed.
-pub(crate) fn measure(config: &Config) -> anyhow::Result<Outcome> {
+pub fn measure(config: &Config) -> anyhow::Result<Outcome> {
     config.check()?;
     let members = Members::open(config)?;
     let bench = Bench::new(config, &members)?;

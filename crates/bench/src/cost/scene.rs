@@ -4,7 +4,7 @@
 
 use super::catalogue::{self, asks};
 use super::world::{self, Asks, COMPONENT_BYTES, Client, CostWorld, Shared};
-use crate::bench::outcome::Counters;
+use crate::outcome::Counters;
 use anyhow::{Context, Result, bail, ensure};
 use engine::control::message::{Command, Message};
 use engine::layout::Level;

@@ -82,8 +82,8 @@ impl ModelledMember {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::config::Workload;
-    use crate::bench::tests::config;
+    use crate::config::Workload;
+    use crate::tests::config;
     use engine::layout::Level;
     use models::drive::State;
 
