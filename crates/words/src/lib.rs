@@ -1,9 +1,11 @@
 //! How fullstripe writes sizes, times and the parts of its sentences, wherever they come from: commands, errors, events.
 
+mod figures;
 mod sentences;
 mod sizes;
 mod times;
 
+pub use figures::number;
 pub use sentences::{and, count, count_of, without_error_number};
 pub use sizes::{check_range, did_you_mean, exact_size, size, typed_size};
 pub use times::{date, duration, parse_duration};

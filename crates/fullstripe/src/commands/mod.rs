@@ -28,7 +28,6 @@ pub mod metadata;
 pub mod plan;
 pub mod predict;
 mod progress;
-mod remembered;
 pub mod serve;
 pub mod sim;
 pub mod write_hole;

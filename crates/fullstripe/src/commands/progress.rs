@@ -1,12 +1,10 @@
-//! Many predictions at once: what is remembered is taken, the rest is computed, with a bar ([`Bar`]).
+//! How predictions are made, and a bar of how far they are ([`Bar`]).
 
 use super::bar::Bar;
-use super::remembered::{Kept, Remembered};
+use crate::terminal::print::print_note;
 use clap::builder::RangedU64ValueParser;
-use planner::predict::Virtual;
-use planner::predict::many::{Answered, Wanted, answer_all, work};
-use std::cell::Cell;
-use std::sync::{Mutex, PoisonError};
+use planner::work::{Watch, Work};
+use std::sync::OnceLock;
 
 /// Threads at most: more than any machine has cores for.
 const JOBS_MAX: u64 = 1024;
@@ -32,93 +30,26 @@ pub struct WorkArgs {
     no_cache: bool,
 }
 
-impl HowArgs {
-    /// Answers all that is wanted.
-    pub fn answer(&self, predictor: &Virtual, wanted: &Wanted) -> Answered {
-        self.work.answer(predictor, wanted).0
-    }
-}
-
-/// User time of this thread so far, where the kernel tells.
-fn user_time_s() -> Option<f64> {
-    /// Of Linux on all of its machines.
-    const TICKS_PER_S: f64 = 100.0;
-    // The 14th field; the second is a name in brackets and may hold spaces.
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
-    let fields = stat.rsplit_once(')')?.1;
-    let ticks: f64 = fields.split_whitespace().nth(11)?.parse().ok()?;
-    Some(ticks / TICKS_PER_S)
-}
-
-thread_local! {
-    /// User time of this thread when its last answer was there; threads that answer begin with none.
-    static BEFORE_S: Cell<f64> = const { Cell::new(0.0) };
-}
-
-/// User time since the last answer of this thread.
-fn spent_s() -> Option<f64> {
-    let now_s = user_time_s()?;
-    Some(now_s - BEFORE_S.replace(now_s))
-}
-
 impl WorkArgs {
-    /// Answers all that is wanted, and says for how much user time that was computed, now or before, where the kernel
-    /// tells.
-    pub fn answer(&self, predictor: &Virtual, wanted: &Wanted) -> (Answered, Option<f64>) {
-        let remembered = if self.no_cache {
-            Remembered::default()
-        } else {
-            Remembered::open()
-        };
-        let (mut answered, mut missing) = (Answered::new(), Wanted::new());
-        let mut spent_s = Some(0.0);
-        for (configuration, metrics) in wanted {
-            let question = predictor.question(configuration, metrics);
-            match remembered.recall(&question) {
-                Some(kept) => {
-                    answered.insert(configuration.clone(), Ok(kept.answer));
-                    spent_s = sum(spent_s, kept.user_cpu_seconds);
-                }
-                None => drop(missing.insert(configuration.clone(), metrics.clone())),
-            }
+    /// As the planner takes it.
+    pub fn work(&self) -> Work {
+        Work {
+            jobs: self.jobs,
+            remember: !self.no_cache,
         }
-        let (computed, more_s) = self.compute(predictor, &missing, &remembered);
-        answered.extend(computed);
-        (answered, sum(spent_s, more_s))
-    }
-
-    fn compute(
-        &self,
-        predictor: &Virtual,
-        wanted: &Wanted,
-        remembered: &Remembered,
-    ) -> (Answered, Option<f64>) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let all = wanted.keys().map(work).sum();
-        let bar = Bar::new("points", all);
-        let jobs = self.jobs.unwrap_or(cores);
-        let all_spent_s = Mutex::new(Some(0.0));
-        let answered = answer_all(predictor, wanted, jobs, |configuration, answer, done| {
-            let user_cpu_seconds = spent_s();
-            if let Ok(answer) = answer {
-                let metrics = &wanted[configuration];
-                let kept = Kept {
-                    answer: answer.clone(),
-                    user_cpu_seconds,
-                };
-                remembered.keep(&predictor.question(configuration, metrics), &kept);
-            }
-            let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
-            *all_s = sum(*all_s, user_cpu_seconds);
-            drop(all_s);
-            bar.at(done);
-        });
-        drop(bar);
-        let all_s = all_spent_s.into_inner();
-        (answered, all_s.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    Some(one? + other?)
+/// A bar that there is from when something is to be computed, until it is dropped.
+#[derive(Default)]
+pub struct PointsBar(OnceLock<Bar>);
+
+impl Watch for PointsBar {
+    fn done(&self, done: u64, all: u64) {
+        self.0.get_or_init(|| Bar::new("points", all)).at(done);
+    }
+
+    fn note(&self, sentence: &str) {
+        print_note(sentence);
+    }
 }

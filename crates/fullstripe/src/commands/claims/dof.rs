@@ -2,13 +2,13 @@
 //! each number when it is left out of the fit.
 
 use crate::commands::bar::Bar;
-use crate::commands::predict::number;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::table::plain_table;
 use anyhow::Result;
 use lab::claims::book::{Book, Questions};
 use planner::predict::fitted::{Fitted, fitted, left_out};
 use std::collections::BTreeSet;
+use words::number;
 
 /// Prints it.
 ///

@@ -1,13 +1,14 @@
 //! The command line of `plan`.
 
-use super::super::progress::WorkArgs;
-use crate::commands::arguments::parse_chunk;
-use crate::commands::arguments::{parse_level, parse_size};
+use super::sweep::parse_sweep;
+use crate::commands::arguments::{parse_chunk, parse_level, parse_size};
+use crate::commands::progress::WorkArgs;
 use clap::{Args, ValueEnum};
 use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
 use lab::workload::size::Size;
 use lab::workload::{self, Operation};
+use planner::plan::ask::{LoadQuestion, Question};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use words::check_range;
@@ -80,6 +81,48 @@ pub struct PlanArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+impl PlanArgs {
+    /// As the planner takes it.
+    ///
+    /// # Errors
+    /// `--sweep` is not of its form.
+    pub fn question(&self) -> anyhow::Result<Question> {
+        Ok(Question {
+            drive: self.drive.clone(),
+            count: self.count,
+            levels: self.level.clone(),
+            platform: self.platform.clone(),
+            host: self.host.clone(),
+            stack: self.stack.clone(),
+            chunk_kib: self.chunk,
+            engine_cores: self.engine_cores,
+            export: self.export.map(Into::into),
+            completion: self.completion.map(Into::into),
+            load: self.load.question(),
+            state: self.state.map(Into::into),
+            degraded: self.degraded,
+            rebuilding: self.rebuilding,
+            rebuild_rates_mb_s: self.rebuild_rate.clone(),
+            compare: self.compare.clone(),
+            sweep: self.sweep.as_deref().map(parse_sweep).transpose()?,
+        })
+    }
+}
+
+impl LoadArgs {
+    fn question(&self) -> LoadQuestion {
+        LoadQuestion {
+            workload: self.workload.clone(),
+            op: self.op.map(Into::into),
+            bs: self.bs,
+            threads: self.threads,
+            qd: self.qd,
+            read_pct: self.read_pct,
+            demand: self.demand,
+        }
+    }
 }
 
 /// What is asked of the array: a file, one load, or a small suite.

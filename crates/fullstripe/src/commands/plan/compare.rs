@@ -1,12 +1,12 @@
 //! A plan beside another: each point with its opposite in a table, and the plots of each load.
 
-use super::super::predict::number;
 use super::plot::{Bar, drawn};
-use super::report::{PlanPoint, Report};
 use super::text::figure;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
+use planner::plan::report::{PlanPoint, Report};
 use std::fmt::Write as _;
+use words::number;
 
 /// From this size of requests on bytes are counted, and not requests.
 const LARGE_BYTES: u32 = 64 << 10;

@@ -1,13 +1,13 @@
 //! Drawn in the terminal: a bar for what is predicted, dots up to what a plain calculator says; and every plot of a
 //! sweep.
 
-use super::super::predict::number;
-use super::report::{PlanPoint, Report};
-use super::sweep::Sweep;
 use super::text::{HANGING, notes};
 use crate::terminal::fold::fold_within;
 use lab::schema::metric::Metric;
+use planner::plan::report::{PlanPoint, Report};
+use planner::plan::sweep::Sweep;
 use std::fmt::Write as _;
+use words::number;
 
 /// Columns where nobody says how many there are.
 pub const COLUMNS: usize = 80;

@@ -1,118 +1,43 @@
-//! What varies in a sweep, and over which values.
+//! `--sweep`: what varies, and over which values.
 
 use super::args::chunk;
-use super::ask::{Case, set};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lab::schema::nearest::nearest;
+use planner::plan::sweep::{POINTS_MAX, Sweep, VARIATIONS, Variation};
 
-/// Most points of a sweep at one level: some minutes.
-const POINTS_MAX: usize = 128;
-
-/// What can be varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variation {
-    /// Drives.
-    Count,
-    /// Chunk, in KiB.
-    Chunk,
-    /// Cores that run the engine.
-    EngineCores,
-    /// Requests outstanding per thread.
-    Depth,
-    /// Threads of clients.
-    Threads,
-}
-
-/// By name.
-const VARIATIONS: [(&str, Variation); 5] = [
-    ("count", Variation::Count),
-    ("chunk", Variation::Chunk),
-    ("engine-cores", Variation::EngineCores),
-    ("qd", Variation::Depth),
-    ("threads", Variation::Threads),
-];
-
-impl Variation {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        let row = VARIATIONS.iter().find(|(_, other)| *other == self);
-        row.map_or("", |(name, _)| name)
+/// From `count=1..24,chunk=16k..256k`.
+///
+/// # Errors
+/// A sentence with what is wrong and the form there is.
+pub fn parse_sweep(text: &str) -> Result<Sweep> {
+    let mut axes = Vec::new();
+    for part in text.split(',') {
+        let (name, range) = part.split_once('=').with_context(|| {
+            format!("--sweep: \"{part}\" has no range; write it like count=1..24")
+        })?;
+        let found = VARIATIONS.iter().find(|(known, _)| *known == name);
+        let Some((_, what)) = found else {
+            let offered = nearest(name, VARIATIONS.map(|(known, _)| known));
+            bail!("--sweep does not know \"{name}\"; nearest: {offered}");
+        };
+        axes.push((*what, values(*what, range)?));
     }
-
-    /// A value of it, for people.
-    pub fn value(self, value: u64) -> String {
-        match self {
-            Variation::Chunk => format!("{value}k"),
-            _ => value.to_string(),
-        }
-    }
-
-    /// Whether its values double, or follow one by one.
-    fn doubles(self) -> bool {
-        matches!(self, Variation::Chunk | Variation::Depth)
-    }
-}
-
-/// A sweep: one or two things that vary, each over some values.
-#[derive(Clone, Debug)]
-pub struct Sweep {
-    /// The first is drawn from row to row, the second from plot to plot.
-    pub axes: Vec<(Variation, Vec<u64>)>,
-}
-
-impl Sweep {
-    /// From `count=1..24,chunk=16k..256k`.
-    ///
-    /// # Errors
-    /// A sentence with what is wrong and the form there is.
-    pub fn parse(text: &str) -> Result<Sweep> {
-        let mut axes = Vec::new();
-        for part in text.split(',') {
-            let (name, range) = part.split_once('=').with_context(|| {
-                format!("--sweep: \"{part}\" has no range; write it like count=1..24")
-            })?;
-            let found = VARIATIONS.iter().find(|(known, _)| *known == name);
-            let Some((_, what)) = found else {
-                let offered = nearest(name, VARIATIONS.map(|(known, _)| known));
-                bail!("--sweep does not know \"{name}\"; nearest: {offered}");
-            };
-            axes.push((*what, values(*what, range)?));
-        }
-        ensure!(
-            axes.len() <= 2,
-            "--sweep varies one or two things, not {}",
-            axes.len()
-        );
-        ensure!(
-            axes.len() < 2 || axes[0].0 != axes[1].0,
-            "--sweep names {} twice",
-            axes[0].0.name()
-        );
-        let points: usize = axes.iter().map(|(_, values)| values.len()).product();
-        ensure!(
-            points <= POINTS_MAX,
-            "--sweep asks for {points} points, and at most {POINTS_MAX} are tried at each level"
-        );
-        Ok(Sweep { axes })
-    }
-
-    /// Each case with every value.
-    pub fn vary(&self, cases: &[Case]) -> Vec<Case> {
-        let mut varied: Vec<Case> = cases.to_vec();
-        // The last axis varies slowest.
-        for (what, values) in self.axes.iter().rev() {
-            let each = varied.iter().flat_map(|case| {
-                values.iter().map(|value| {
-                    let mut case = case.clone();
-                    set(&mut case.configuration, *what, *value);
-                    case.varied.insert(0, *value);
-                    case
-                })
-            });
-            varied = each.collect();
-        }
-        varied
-    }
+    ensure!(
+        axes.len() <= 2,
+        "--sweep varies one or two things, not {}",
+        axes.len()
+    );
+    ensure!(
+        axes.len() < 2 || axes[0].0 != axes[1].0,
+        "--sweep names {} twice",
+        axes[0].0.name()
+    );
+    let points: usize = axes.iter().map(|(_, values)| values.len()).product();
+    ensure!(
+        points <= POINTS_MAX,
+        "--sweep asks for {points} points, and at most {POINTS_MAX} are tried at each level"
+    );
+    Ok(Sweep { axes })
 }
 
 fn values(what: Variation, range: &str) -> Result<Vec<u64>> {

@@ -1,13 +1,16 @@
 //! What a command line becomes, what it is told when it makes no sense, and how sweeps are drawn.
 
 use super::args::PlanArgs;
-use super::ask::asked;
+use super::sweep::parse_sweep;
 use super::*;
 use clap::Parser;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::Value;
 use lab::schema::setup::{Condition, Level};
 use lab::statistics::interval::Interval;
+use planner::plan::ask::{Asked, Question, asked};
+use planner::plan::left_out;
+use planner::plan::report::Report;
 use planner::predict::library::Library;
 use std::collections::BTreeMap;
 
@@ -19,10 +22,15 @@ struct Line {
 
 const DRIVES: &str = "--drive p4510-2tb --platform s2600wft-6154-x8";
 
+/// What a command line asks for.
+fn question(words: &str) -> Result<Question> {
+    let line = Line::try_parse_from(words.split_whitespace()).expect(words);
+    line.plan.question()
+}
+
 fn ask(more: &str) -> Result<Asked> {
     let words = format!("plan {DRIVES} {more}");
-    let line = Line::try_parse_from(words.split_whitespace()).expect(more);
-    asked(&line.plan, &mut Library::default())
+    asked(&question(&words)?, &mut Library::default())
 }
 
 fn refused(more: &str) -> String {
@@ -168,8 +176,9 @@ fn a_sweep_leaves_out_what_a_level_cannot_be_made_of() {
 
 /// What is said of points that are left out.
 fn left_out(more: &str) -> String {
-    let asked = ask(more).expect(more);
-    left_out::in_words(&asked.left_out, asked.sweep.as_ref())
+    let question = question(&format!("plan {DRIVES} {more}")).expect(more);
+    let asked = asked(&question, &mut Library::default()).expect(more);
+    left_out::in_words(&asked.left_out, question.sweep.as_ref())
 }
 
 #[test]
@@ -254,7 +263,7 @@ fn what_is_suggested_is_accepted() {
                     }
                 }
                 words.extend([option, id]);
-                Line::try_parse_from(words).expect(id).plan
+                question(&words.join(" ")).expect(id)
             };
             let Err(refusal) = asked(&line(wrong), &mut Library::default()) else {
                 panic!("there is no {wrong}");
@@ -284,14 +293,15 @@ fn what_is_suggested_is_accepted() {
 
 /// A report of a sweep, with made-up figures.
 fn drawn(columns: usize) -> String {
-    let Asked { cases, sweep, .. } = ask("--level 0 --sweep count=2..4").expect("a sweep");
+    let sweep = parse_sweep("count=2..4").expect("a sweep");
+    let cases = ask("--level 0 --sweep count=2..4").expect("a sweep").cases;
     let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
     for (point, kiops) in report.points.iter_mut().zip([400.0, 800.0, 1000.0]) {
         let iops = Value::new(Metric::Iops, kiops * 1e3);
         point.metrics = BTreeMap::from([(Metric::Iops, iops)]);
         point.notes.clear();
     }
-    plot::plots(&sweep.expect("it was asked"), &report, Some(columns))
+    plot::plots(&sweep, &report, Some(columns))
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! A plan for people: a table for each setup, what is extrapolated, and how plans compare.
 
-use super::super::predict::number;
+use super::compare;
 use super::plot::COLUMNS;
-use super::report::{PlanPoint, Report};
-use super::sweep::Sweep;
-use super::{compare, left_out, stripes};
 use crate::terminal::fold::fold_within;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
 use lab::workload::Completion;
+use planner::plan::report::{PlanPoint, Report};
+use planner::plan::sweep::Sweep;
+use planner::plan::{left_out, stripes};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use words::number;
 
 /// Blanks before what is wrapped of a sentence.
 pub const HANGING: usize = 4;

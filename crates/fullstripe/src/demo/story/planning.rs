@@ -2,9 +2,10 @@
 
 use super::super::screen::WIDTH;
 use super::Story;
-use crate::commands::plan::{PlanPoint, Report, plots};
+use crate::commands::plan::plots;
 use anyhow::{Context, Result};
 use lab::schema::metric::Metric;
+use planner::plan::report::{PlanPoint, Report};
 use std::time::Duration;
 
 /// The plan that is compared with, as a user would write it.

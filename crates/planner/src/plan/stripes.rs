@@ -8,12 +8,12 @@
 use super::left_out::values;
 use super::report::{PlanPoint, Report};
 use super::sweep::Sweep;
+use crate::predict::point::CHUNK_KIB;
 use engine::limits::{BAND_BYTES_MAX, STREAMS_MAX};
 use engine::plan::PIECES_MAX;
 use lab::schema::configuration::Configuration;
 use lab::schema::setup::Level;
 use lab::workload::Operation;
-use planner::predict::point::CHUNK_KIB;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use words::{exact_size, typed_size};

@@ -14,9 +14,8 @@
 //! What cannot be read or does not fit its digest is computed again, with a word; what cannot be written is not
 //! remembered, and nothing else happens.
 
-use crate::terminal::print::print_note;
-use anyhow::{Context, Result, ensure};
-use planner::predict::{Answer, digest};
+use crate::predict::{Answer, digest};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
@@ -103,20 +102,23 @@ impl Remembered {
     }
 
     /// The answer to a question, if it is there.
-    #[must_use]
-    pub fn recall(&self, question: &str) -> Option<Kept> {
-        let path = self.path(question)?;
-        let length_bytes = fs::metadata(&path).ok()?.len();
-        match read(&path, length_bytes) {
-            Ok(entry) if entry.question == question => Some(entry.kept),
+    ///
+    /// # Errors
+    /// A sentence: there is an answer, and it is damaged.
+    pub fn recall(&self, question: &str) -> Result<Option<Kept>> {
+        let Some(path) = self.path(question) else {
+            return Ok(None);
+        };
+        let Ok(file) = fs::metadata(&path) else {
+            return Ok(None);
+        };
+        match read(&path, file.len()) {
+            Ok(entry) if entry.question == question => Ok(Some(entry.kept)),
             // Another question with the same digest.
-            Ok(_) => None,
+            Ok(_) => Ok(None),
             Err(error) => {
                 let path = path.display();
-                print_note(&format!(
-                    "The remembered prediction {path} is not used, and made anew: {error:#}."
-                ));
-                None
+                bail!("The remembered prediction {path} is not used, and made anew: {error:#}.")
             }
         }
     }
@@ -191,12 +193,12 @@ fn forget_old(builds: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::CoresByBook;
+    use crate::predict::point::Rebuild;
     use lab::claims::predictor::{Prediction, Samples};
     use lab::schema::metric::Metric;
     use lab::schema::results::Value;
     use lab::statistics::interval::Interval;
-    use planner::predict::CoresByBook;
-    use planner::predict::point::Rebuild;
     use std::collections::BTreeMap;
 
     /// Numbers that only an exact form brings back.
@@ -237,18 +239,31 @@ mod tests {
     fn an_answer_comes_back_to_the_last_bit_and_to_its_own_question_and_build_only() {
         let place = tempfile::tempdir().expect("a folder");
         let remembered = Remembered::below(place.path(), 1);
-        assert_eq!(remembered.recall("how fast?"), None);
+        assert_eq!(remembered.recall("how fast?").expect("no damage"), None);
         remembered.keep("how fast?", &answer());
-        assert_eq!(remembered.recall("how fast?"), Some(answer()));
-        assert_eq!(remembered.recall("how slow?"), None);
-        assert_eq!(Remembered::below(place.path(), 2).recall("how fast?"), None);
-        assert_eq!(Remembered::default().recall("how fast?"), None);
+        assert_eq!(
+            remembered.recall("how fast?").expect("no damage"),
+            Some(answer())
+        );
+        assert_eq!(remembered.recall("how slow?").expect("no damage"), None);
+        assert_eq!(
+            Remembered::below(place.path(), 2)
+                .recall("how fast?")
+                .expect("no damage"),
+            None
+        );
+        assert_eq!(
+            Remembered::default()
+                .recall("how fast?")
+                .expect("no damage"),
+            None
+        );
         let files = fs::read_dir(place.path().join(name(1))).expect("a folder");
         assert_eq!(files.count(), 1, "nothing unfinished stays behind");
     }
 
     #[test]
-    fn a_damaged_answer_is_none() {
+    fn a_damaged_answer_is_an_error() {
         let place = tempfile::tempdir().expect("a folder");
         let remembered = Remembered::below(place.path(), 1);
         remembered.keep("how fast?", &answer());
@@ -266,14 +281,21 @@ mod tests {
             &long,
         ] {
             fs::write(&path, bytes).expect("it is written");
-            assert_eq!(remembered.recall("how fast?"), None);
+            let refused = remembered.recall("how fast?").unwrap_err().to_string();
+            assert!(
+                refused.contains("is not used, and made anew: it "),
+                "{refused}"
+            );
         }
         // The digest of another question.
         let other = remembered.path("how slow?").expect("a place");
         fs::write(&other, &whole).expect("it is written");
-        assert_eq!(remembered.recall("how slow?"), None);
+        assert_eq!(remembered.recall("how slow?").expect("no damage"), None);
         remembered.keep("how fast?", &answer());
-        assert_eq!(remembered.recall("how fast?"), Some(answer()));
+        assert_eq!(
+            remembered.recall("how fast?").expect("no damage"),
+            Some(answer())
+        );
     }
 
     #[test]

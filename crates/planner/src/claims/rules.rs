@@ -8,13 +8,13 @@
 //!
 //! The others are about other drives, keys, slots and formats, and have not been looked at: they are `not-modelled`.
 
-use crate::commands::progress::HowArgs;
+use crate::predict::many::{Answered, Wanted};
+use crate::predict::{Answer, UNWRITTEN, Virtual};
+use crate::work::{Watch, Work};
 use anyhow::{Context, Result};
 use lab::schema::configuration::{Configuration, read_configurations};
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::Level;
-use planner::predict::many::{Answered, Wanted};
-use planner::predict::{Answer, UNWRITTEN, Virtual};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Points for the rules, whatever else is run.
@@ -43,14 +43,16 @@ impl Checked {
 /// # Errors
 ///
 /// When one of the points for rules cannot be run.
-pub(super) fn check(how: &HowArgs, mut answered: Answered) -> Result<Checked> {
+pub(super) fn check((work, watch): (Work, &dyn Watch), mut answered: Answered) -> Result<Checked> {
     let predictor = Virtual::default();
     let points = read_configurations("rules.toml", POINTS, &predictor.library.catalogue())?;
     let metrics = BTreeSet::from([Metric::Iops, MEAN]);
     let wanted = points
         .values()
         .map(|point| (point.clone(), metrics.clone()));
-    let own = how.answer(&predictor, &wanted.collect::<Wanted>());
+    let own = work
+        .answer(&predictor, &wanted.collect::<Wanted>(), watch)
+        .0;
     let mut of_points = BTreeMap::new();
     for (name, configuration) in &points {
         let answer = own.get(configuration).context("it was asked")?;

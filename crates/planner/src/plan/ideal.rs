@@ -1,13 +1,13 @@
 //! What a plain calculator says about the same point: [`lab::calculator`] with the drive's sheet, and the narrowest
 //! link that its drives share.
 
+use crate::predict::library::Library;
 use lab::calculator::{Calculator, Sheet};
 use lab::claims::predictor::{Predictor, Samples};
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use models::platform::Graph;
 use models::profile::Profile;
-use planner::predict::library::Library;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

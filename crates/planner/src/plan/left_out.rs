@@ -3,10 +3,10 @@
 
 use super::ask::{Case, option};
 use super::sweep::{Sweep, Variation};
+use crate::predict::library::Library;
 use lab::schema::catalogue::Catalogue;
 use lab::schema::setup::{Level, Setup};
 use lab::workload::Broken;
-use planner::predict::library::Library;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 

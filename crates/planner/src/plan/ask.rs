@@ -1,18 +1,18 @@
-//! From the command line, a file of loads and a plan to compare with to configurations.
+//! From a question, a file of loads and a plan to compare with to configurations. What is refused is named by the options of
+//! `fullstripe plan`.
 
-use super::args::{LoadArgs, PlanArgs};
 use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
 use super::sweep::{Sweep, Variation};
-use crate::commands::predict::{add_drive, add_platform};
+use crate::files::{add_drive, add_platform};
+use crate::predict::library::Library;
+use crate::predict::point::STACKS;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::document::{Refusal, check_version, read};
 use lab::schema::nearest::nearest;
-use lab::schema::setup::{Condition, Level, Reference, Setup};
+use lab::schema::setup::{Condition, Export, Level, Reference, Setup};
 use lab::workload::size::Size;
-use lab::workload::{Broken, Operation, Workload};
-use planner::predict::library::Library;
-use planner::predict::point::STACKS;
+use lab::workload::{Broken, Completion, Operation, Workload};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -20,6 +20,64 @@ use std::path::{Path, PathBuf};
 
 /// Limits of a rebuild that are tried unless somebody says which, in MB per second; 0 is none.
 const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
+
+/// What a plan is asked for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The drives, all alike: an id, or a profile (PATH or PATH#ID).
+    pub drive: String,
+    /// How many.
+    pub count: u32,
+    /// RAID levels; if there is none, those of the usual ones that so many drives can carry.
+    pub levels: Vec<Level>,
+    /// The machine around the drives: an id, or a file.
+    pub platform: String,
+    /// Operating system and its drivers.
+    pub host: String,
+    /// The code that does RAID; the engine unless given, none for one drive alone.
+    pub stack: Option<String>,
+    /// Chunk; the stack's own unless given.
+    pub chunk_kib: Option<u32>,
+    /// Cores that run the engine; one unless given.
+    pub engine_cores: Option<u32>,
+    /// How clients of other processes reach the engine.
+    pub export: Option<Export>,
+    /// How answers are noticed.
+    pub completion: Option<Completion>,
+    /// The loads.
+    pub load: LoadQuestion,
+    /// What the drives have been through; as reviews prepare them for each load unless given.
+    pub state: Option<State>,
+    /// Also with one drive missing.
+    pub degraded: bool,
+    /// Also with a new drive that is being filled.
+    pub rebuilding: bool,
+    /// Limits of that; 0 is none. Usual ones unless given.
+    pub rebuild_rates_mb_s: Vec<u32>,
+    /// A file of setups that the same loads run on too.
+    pub compare: Option<PathBuf>,
+    /// What varies.
+    pub sweep: Option<Sweep>,
+}
+
+/// What is asked of the array: a file, one load, or a small suite.
+#[derive(Clone, Debug, Default)]
+pub struct LoadQuestion {
+    /// Loads by name, as TOML.
+    pub workload: Option<PathBuf>,
+    /// Kind of the requests of one load.
+    pub op: Option<Operation>,
+    /// Bytes of a request.
+    pub bs: Option<Size>,
+    /// Threads of clients.
+    pub threads: Option<u32>,
+    /// Requests outstanding per thread.
+    pub qd: Option<u32>,
+    /// Reads among the requests of a mix, in percent.
+    pub read_pct: Option<u8>,
+    /// Requests per second that are demanded, whatever the array does.
+    pub demand: Option<u64>,
+}
 
 /// One point of a plan.
 #[derive(Clone, Debug)]
@@ -40,8 +98,6 @@ pub struct Case {
 pub struct Asked {
     /// All points, setup by setup.
     pub cases: Vec<Case>,
-    /// What varies, if something does.
-    pub sweep: Option<Sweep>,
     /// What is not among the points because it is impossible.
     pub left_out: Vec<LeftOut>,
 }
@@ -113,29 +169,29 @@ fn name_of(load: &Workload) -> String {
 }
 
 /// The loads that are asked for, with their names.
-fn loads(args: &LoadArgs) -> Result<Vec<(String, Workload)>> {
-    if let Some(path) = &args.workload {
+fn loads(asked: &LoadQuestion) -> Result<Vec<(String, Workload)>> {
+    if let Some(path) = &asked.workload {
         return of_file(path);
     }
-    let says_more = args.bs.is_some() || args.read_pct.is_some() || args.demand.is_some();
-    let Some(op) = args.op else {
+    let says_more = asked.bs.is_some() || asked.read_pct.is_some() || asked.demand.is_some();
+    let Some(op) = asked.op else {
         ensure!(
             !says_more,
             "--op is missing: --bs, --read-pct and --demand say more about one load"
         );
         let mut suite = suite();
         for (_, load) in &mut suite {
-            load.threads = args.threads.unwrap_or(load.threads);
-            load.qd = args.qd.or(load.qd);
+            load.threads = asked.threads.unwrap_or(load.threads);
+            load.qd = asked.qd.or(load.qd);
         }
         return Ok(suite);
     };
-    let bs = args.bs.or(Size::new(4096));
-    let (threads, qd) = (args.threads.unwrap_or(8), args.qd.unwrap_or(64));
+    let bs = asked.bs.or(Size::new(4096));
+    let (threads, qd) = (asked.threads.unwrap_or(8), asked.qd.unwrap_or(64));
     let load = Workload {
-        read_pct: args.read_pct,
-        demand_iops: args.demand,
-        ..load(op.into(), bs, threads, qd)
+        read_pct: asked.read_pct,
+        demand_iops: asked.demand,
+        ..load(op, bs, threads, qd)
     };
     Ok(vec![(name_of(&load), load)])
 }
@@ -179,12 +235,12 @@ pub fn option(broken: &Broken, setup: &Setup) -> anyhow::Error {
     anyhow!("{name} {}", broken.rule)
 }
 
-/// Setups of the command line, with their names.
-fn setups(args: &PlanArgs) -> Vec<(String, Setup)> {
-    let conditions: Vec<(Option<Condition>, Option<u32>)> = match args {
-        _ if args.degraded => vec![(None, None), (Some(Condition::Degraded), None)],
-        _ if args.rebuilding => {
-            let rates = match args.rebuild_rate.as_slice() {
+/// Setups of the question, with their names.
+fn setups(question: &Question) -> Vec<(String, Setup)> {
+    let conditions: Vec<(Option<Condition>, Option<u32>)> = match question {
+        _ if question.degraded => vec![(None, None), (Some(Condition::Degraded), None)],
+        _ if question.rebuilding => {
+            let rates = match question.rebuild_rates_mb_s.as_slice() {
                 [] => &REBUILD_RATES_MB_S,
                 rates => rates,
             };
@@ -195,7 +251,7 @@ fn setups(args: &PlanArgs) -> Vec<(String, Setup)> {
         _ => vec![(None, None)],
     };
     let mut setups = Vec::new();
-    let levels = match args.level.as_slice() {
+    let levels = match question.levels.as_slice() {
         [] => &USUAL_LEVELS,
         asked => asked,
     };
@@ -203,18 +259,18 @@ fn setups(args: &PlanArgs) -> Vec<(String, Setup)> {
         for (condition, rebuild_mb_s) in &conditions {
             let is_single = *level == Level::Single;
             let setup = Setup {
-                drive: Reference::from(args.drive.clone()),
-                count: args.count,
+                drive: Reference::from(question.drive.clone()),
+                count: question.count,
                 level: *level,
-                platform: Reference::from(args.platform.clone()),
-                host: args.host.clone(),
-                stack: args
+                platform: Reference::from(question.platform.clone()),
+                host: question.host.clone(),
+                stack: question
                     .stack
                     .clone()
                     .unwrap_or_else(|| if is_single { "none" } else { "fullstripe" }.to_owned()),
-                chunk_kib: args.chunk,
-                engine_cores: args.engine_cores,
-                export: args.export.map(Into::into),
+                chunk_kib: question.chunk_kib,
+                engine_cores: question.engine_cores,
+                export: question.export,
                 condition: *condition,
                 rebuild_mb_s: *rebuild_mb_s,
             };
@@ -237,7 +293,7 @@ fn name_of_setup(setup: &Setup) -> String {
 }
 
 /// Setups of the plan that is compared with; drives and platforms by file are relative to it.
-fn others(path: &PathBuf, library: &mut Library) -> Result<Vec<(String, Setup)>> {
+fn others(path: &Path, library: &mut Library) -> Result<Vec<(String, Setup)>> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
     let setups: Setups = read(&file, &text)?;
@@ -254,7 +310,7 @@ fn others(path: &PathBuf, library: &mut Library) -> Result<Vec<(String, Setup)>>
 }
 
 /// Fails unless drive, platform, host and stack are modelled; offers the nearest that would be accepted.
-fn is_modelled(args: &PlanArgs, library: &Library) -> Result<()> {
+fn is_modelled(question: &Question, library: &Library) -> Result<()> {
     let known = |option: &str, id: &str, known: &[&str], offered: &[&str]| {
         ensure!(
             known.contains(&id),
@@ -263,23 +319,23 @@ fn is_modelled(args: &PlanArgs, library: &Library) -> Result<()> {
         );
         Ok(())
     };
-    if let Reference::Id(id) = Reference::from(args.drive.clone()) {
+    if let Reference::Id(id) = Reference::from(question.drive.clone()) {
         let drives: Vec<&str> = library.drives().collect();
         known("--drive", &id, &drives, &drives)?;
     }
-    if let Reference::Id(id) = Reference::from(args.platform.clone()) {
+    if let Reference::Id(id) = Reference::from(question.platform.clone()) {
         let platforms: Vec<&str> = library.platforms().collect();
         let has_room = |name: &&str| {
             let graph = library.platform(&Reference::Id((*name).to_owned()));
-            graph.is_ok_and(|graph| graph.bays.len() >= args.count as usize)
+            graph.is_ok_and(|graph| graph.bays.len() >= question.count as usize)
         };
         let roomy: Vec<&str> = platforms.iter().copied().filter(has_room).collect();
         known("--platform", &id, &platforms, &roomy)?;
     }
     let hosts: Vec<&str> = library.hosts().collect();
-    known("--host", &args.host, &hosts, &hosts)?;
-    let is_single = args.level.contains(&Level::Single);
-    if let Some(stack) = args.stack.as_deref() {
+    known("--host", &question.host, &hosts, &hosts)?;
+    let is_single = question.levels.contains(&Level::Single);
+    if let Some(stack) = question.stack.as_deref() {
         let of_level = |stack: &&str| (*stack == "none") == is_single;
         let offered: Vec<&str> = STACKS.into_iter().filter(of_level).collect();
         known("--stack", stack, &STACKS, &offered)?;
@@ -301,21 +357,21 @@ fn usual_state(op: Operation) -> State {
 ///
 /// # Errors
 /// What is not known, not of its form or impossible: one sentence with option or file, key and rule.
-pub fn asked(args: &PlanArgs, library: &mut Library) -> Result<Asked> {
+pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
     let here = Path::new("");
-    add_drive(library, here, &Reference::from(args.drive.clone()))?;
-    add_platform(library, here, &Reference::from(args.platform.clone()))?;
-    is_modelled(args, library)?;
-    let mut loads = loads(&args.load)?;
+    add_drive(library, here, &Reference::from(question.drive.clone()))?;
+    add_platform(library, here, &Reference::from(question.platform.clone()))?;
+    is_modelled(question, library)?;
+    let mut loads = loads(&question.load)?;
     for (_, load) in &mut loads {
-        load.completion = load.completion.or(args.completion.map(Into::into));
+        load.completion = load.completion.or(question.completion);
     }
-    let sweep = args.sweep.as_deref().map(Sweep::parse).transpose()?;
+    let sweep = question.sweep.as_ref();
     if sweep.is_some() {
         loads.truncate(1);
     }
     let mut cases = Vec::new();
-    let state: Option<State> = args.state.map(Into::into);
+    let state: Option<State> = question.state;
     let mut add = |setups: Vec<(String, Setup)>, is_other: bool| {
         for (setup_name, setup) in setups {
             for (load_name, workload) in &loads {
@@ -333,14 +389,14 @@ pub fn asked(args: &PlanArgs, library: &mut Library) -> Result<Asked> {
             }
         }
     };
-    add(setups(args), false);
-    if let Some(path) = &args.compare {
+    add(setups(question), false);
+    if let Some(path) = &question.compare {
         add(others(path, library)?, true);
     }
-    if let Some(sweep) = &sweep {
+    if let Some(sweep) = sweep {
         cases = sweep.vary(&cases);
     }
-    let is_usual = args.level.is_empty();
+    let is_usual = question.levels.is_empty();
     let (cases, left_out) = sorted_out(cases, library, |case, key| {
         let is_of_level = matches!(key, "count" | "condition");
         sweep.is_some() || (is_usual && !case.is_other && is_of_level)
@@ -349,18 +405,14 @@ pub fn asked(args: &PlanArgs, library: &mut Library) -> Result<Asked> {
         bail!(
             "nothing is left to plan: {}{}",
             reasons(&left_out),
-            if args.count == 1 && sweep.is_none() {
+            if question.count == 1 && sweep.is_none() {
                 "; for one drive alone give --level none"
             } else {
                 ""
             }
         );
     }
-    Ok(Asked {
-        cases,
-        sweep,
-        left_out,
-    })
+    Ok(Asked { cases, left_out })
 }
 
 /// Sets what varies to one of its values.

@@ -1,0 +1,113 @@
+//! Predictions scored against what others have published, with a plain calculator's beside them.
+//!
+//! The rows are the frozen claims ([`lab::claims`]). What is run gets configurations and names of figures only; the
+//! scorer joins them with what was published when all is done. What was fitted to (C) and what is evidence (V) are
+//! never added, and a row that nobody can compute has not passed.
+
+pub mod orderings;
+pub mod report;
+mod rules;
+
+use crate::predict::Virtual;
+use crate::predict::limits::Depth;
+use crate::predict::many::{Answered, Wanted};
+use crate::work::{Watch, Work};
+use anyhow::{Result, bail};
+use lab::calculator::Calculator;
+use lab::claims::book::{Questions, Use, frozen};
+use lab::claims::predictor::{Answers, NotModelled, answer_all};
+use lab::claims::score::score;
+use lab::schema::configuration::Configuration;
+use lab::schema::nearest::nearest;
+use orderings::Orderings;
+use report::{Calculated, Report};
+use rules::Checked;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which rows are scored, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Rows of this use alone.
+    pub only: Option<Use>,
+    /// Rows of these publications alone; of all if there is none.
+    pub seeds: Vec<String>,
+    /// Each ordering is run again without the mechanism that it names.
+    pub mechanisms: bool,
+    /// Long enough for 99.999 %.
+    pub deep: bool,
+}
+
+/// The seeds that are asked for; all if none is.
+fn seeds(choice: &Choice, questions: &Questions) -> Result<Vec<String>> {
+    let known: BTreeSet<&str> = questions.keys().map(|(seed, _)| seed.as_str()).collect();
+    for asked in &choice.seeds {
+        if !known.contains(asked.as_str()) {
+            let offered = nearest(asked, known);
+            bail!("--seed does not know \"{asked}\"; nearest: {offered}");
+        }
+    }
+    if choice.seeds.is_empty() {
+        return Ok(known.into_iter().map(str::to_owned).collect());
+    }
+    Ok(choice.seeds.clone())
+}
+
+/// Everything that the questions ask, each configuration once.
+fn wanted(questions: &Questions) -> Wanted {
+    let mut wanted = Wanted::new();
+    for question in questions.values() {
+        let metrics = wanted.entry(question.configuration.clone()).or_default();
+        metrics.extend(&question.wanted);
+    }
+    wanted
+}
+
+fn by_point(questions: &Questions, answered: &Answered) -> Answers {
+    let mut look_up = |configuration: &Configuration, _: &BTreeSet<_>| {
+        let answer = answered.get(configuration).cloned();
+        let answer = answer.unwrap_or_else(|| {
+            let reason = "nobody asked for it".to_owned();
+            Err(NotModelled { reason })
+        });
+        answer.map(|answer| answer.prediction)
+    };
+    answer_all(questions, &mut look_up)
+}
+
+/// Scores the claims.
+///
+/// # Errors
+/// There is no such publication, or a point for the rules cannot be run.
+pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<Report> {
+    let (questions, whole) = frozen()?;
+    let all = [Use::V, Use::C, Use::F, Use::S, Use::U];
+    let uses = choice.only.map_or(all.to_vec(), |only| vec![only]);
+    let book = whole.only(&seeds(choice, &questions)?, &uses);
+    let questions = book.needed(&questions);
+    let predictor = Virtual {
+        deep: choice.deep,
+        limits: Depth::First,
+        ..Virtual::default()
+    };
+    let answered = work.answer(&predictor, &wanted(&questions), watch).0;
+    let answers = by_point(&questions, &answered);
+    let calculated = answer_all(&questions, &mut Calculator::of_claims(&whole));
+    let checked = if book.has_rules() {
+        rules::check((work, watch), answered)?
+    } else {
+        Checked::default()
+    };
+    let card = score(&book, &answers, &checked.holds);
+    let orderings = choice
+        .mechanisms
+        .then(|| Orderings::of(&book, &questions, &card.rows, (work, watch)));
+    Ok(Report {
+        not_modelled: report::not_modelled(&answers),
+        calculator: Calculated::new(score(&book, &calculated, &BTreeMap::new()), &card),
+        broken_rules: checked.broken,
+        orderings,
+        inputs: (choice.only == Some(Use::S)).then(|| report::inputs(&book)),
+        remarks: (choice.only == Some(Use::U)).then(|| report::remarks(&book)),
+        card,
+    })
+}

@@ -1,0 +1,70 @@
+//! What so many of these drives will do on this platform, what limits them, and what is behind that.
+//!
+//! A question (and a file of loads, and a plan to compare with) becomes configurations ([`ask`]); [`crate::predict`] runs
+//! them in virtual time, the engine itself included; [`ideal`] is what a plain calculator says beside; [`notes`] tells
+//! where a plan leaves what was ever measured; [`left_out`] what cannot be made, [`stripes`] where a RAID 5 reads before
+//! it writes; [`report`] is the whole plan, and [`sweep`] for the shape of things over a range.
+
+pub mod ask;
+pub mod ideal;
+pub mod left_out;
+pub mod notes;
+pub mod report;
+pub mod stripes;
+pub mod sweep;
+
+use crate::predict::Virtual;
+use crate::predict::limits::Depth;
+use crate::predict::many::Wanted;
+use crate::work::{Watch, Work};
+use anyhow::{Result, bail};
+use ask::{Asked, Question, asked};
+use lab::schema::metric::{Metric, Statistic};
+use report::Report;
+use std::collections::BTreeSet;
+
+/// The figures of every point.
+fn wanted() -> BTreeSet<Metric> {
+    let latencies = [Statistic::Mean, Statistic::P99, Statistic::P99_9];
+    let plain = [
+        Metric::Iops,
+        Metric::BytesPerSecond,
+        Metric::Watts,
+        Metric::CpuCores,
+    ];
+    plain
+        .into_iter()
+        .chain(latencies.map(Metric::Latency))
+        .collect()
+}
+
+/// Plans.
+///
+/// # Errors
+/// Something that the question or its files name is not known, not of its form or impossible; or the only point cannot be
+/// predicted.
+pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Report> {
+    let mut predictor = Virtual {
+        quick: true,
+        limits: if question.sweep.is_some() {
+            Depth::First
+        } else {
+            Depth::Behind
+        },
+        ..Virtual::default()
+    };
+    let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
+    let every = cases
+        .iter()
+        .map(|case| (case.configuration.clone(), wanted()));
+    let every: Wanted = every.collect();
+    let (answered, took_s) = work.answer(&predictor, &every, watch);
+    if let [only] = every.keys().collect::<Vec<_>>().as_slice()
+        && let Some(Err(missing)) = answered.get(only)
+    {
+        bail!("{}", missing.reason);
+    }
+    let mut report = Report::new(&cases, &answered, &predictor.library, took_s);
+    report.left_out = left_out;
+    Ok(report)
+}

@@ -1,0 +1,117 @@
+//! Many predictions at once: what is remembered is taken, the rest is computed.
+
+use crate::predict::Virtual;
+use crate::predict::many::{Answered, Wanted, answer_all, work};
+use crate::remembered::{Kept, Remembered};
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+/// Sees how far work is, and hears what is to be said meanwhile.
+pub trait Watch: Sync {
+    /// So many of all units of work are done; the first time, none.
+    fn done(&self, done: u64, all: u64);
+
+    /// A sentence.
+    fn note(&self, sentence: &str);
+}
+
+/// What computing takes of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Threads; as many as the machine has cores if nothing is said. The result does not depend on it.
+    pub jobs: Option<usize>,
+    /// Whether answers of the same program are taken from disk, and kept there.
+    pub remember: bool,
+}
+
+/// User time of this thread so far, where the kernel tells.
+fn user_time_s() -> Option<f64> {
+    /// Of Linux on all of its machines.
+    const TICKS_PER_S: f64 = 100.0;
+    // The 14th field; the second is a name in brackets and may hold spaces.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+    let fields = stat.rsplit_once(')')?.1;
+    let ticks: f64 = fields.split_whitespace().nth(11)?.parse().ok()?;
+    Some(ticks / TICKS_PER_S)
+}
+
+thread_local! {
+    /// User time of this thread when its last answer was there; threads that answer begin with none.
+    static BEFORE_S: Cell<f64> = const { Cell::new(0.0) };
+}
+
+/// User time since the last answer of this thread.
+fn spent_s() -> Option<f64> {
+    let now_s = user_time_s()?;
+    Some(now_s - BEFORE_S.replace(now_s))
+}
+
+impl Work {
+    /// Answers all that is wanted, and says for how much user time that was computed, now or before, where the kernel
+    /// tells.
+    pub fn answer(
+        self,
+        predictor: &Virtual,
+        wanted: &Wanted,
+        watch: &dyn Watch,
+    ) -> (Answered, Option<f64>) {
+        let remembered = if self.remember {
+            Remembered::open()
+        } else {
+            Remembered::default()
+        };
+        let (mut answered, mut missing) = (Answered::new(), Wanted::new());
+        let mut spent_s = Some(0.0);
+        for (configuration, metrics) in wanted {
+            let question = predictor.question(configuration, metrics);
+            let recalled = remembered.recall(&question);
+            if let Err(damaged) = &recalled {
+                watch.note(&damaged.to_string());
+            }
+            if let Ok(Some(kept)) = recalled {
+                answered.insert(configuration.clone(), Ok(kept.answer));
+                spent_s = sum(spent_s, kept.user_cpu_seconds);
+            } else {
+                missing.insert(configuration.clone(), metrics.clone());
+            }
+        }
+        let (computed, more_s) = self.compute(predictor, &missing, &remembered, watch);
+        answered.extend(computed);
+        (answered, sum(spent_s, more_s))
+    }
+
+    fn compute(
+        self,
+        predictor: &Virtual,
+        wanted: &Wanted,
+        remembered: &Remembered,
+        watch: &dyn Watch,
+    ) -> (Answered, Option<f64>) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let all = wanted.keys().map(work).sum();
+        watch.done(0, all);
+        let jobs = self.jobs.unwrap_or(cores);
+        let all_spent_s = Mutex::new(Some(0.0));
+        let answered = answer_all(predictor, wanted, jobs, |configuration, answer, done| {
+            let user_cpu_seconds = spent_s();
+            if let Ok(answer) = answer {
+                let metrics = &wanted[configuration];
+                let kept = Kept {
+                    answer: answer.clone(),
+                    user_cpu_seconds,
+                };
+                remembered.keep(&predictor.question(configuration, metrics), &kept);
+            }
+            let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
+            *all_s = sum(*all_s, user_cpu_seconds);
+            drop(all_s);
+            watch.done(done, all);
+        });
+        let all_s = all_spent_s.into_inner();
+        (answered, all_s.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    Some(one? + other?)
+}

@@ -1,0 +1,28 @@
+//! Figures of measurements and predictions.
+
+/// A figure as people read it.
+#[must_use]
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e9 => format!("{:.2} G", value / 1e9),
+        size if size >= 1e6 => format!("{:.3} M", value / 1e6),
+        size if size >= 1e4 => format!("{:.1} k", value / 1e3),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let shown = [0.0, 1.234, 12.34, 123.4, 12_345.0, 1_234_567.0, 2.5e9].map(number);
+        assert_eq!(
+            shown,
+            ["0.00", "1.23", "12.3", "123", "12.3 k", "1.235 M", "2.50 G"]
+        );
+    }
+}
