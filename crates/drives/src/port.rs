@@ -10,6 +10,45 @@ use engine::units::{Buffer, Nanos, ShardId};
 use engine::world::Input;
 use std::any::Any;
 
+/// Most ports of a shard.
+pub const PORTS_MAX: usize = 16;
+/// Above these bits of an operation's `user_data` stands the number of its port.
+pub(crate) const SPEAKER_SHIFT: u32 = 56;
+/// The bits of an operation's `user_data` that are the port's own.
+pub(crate) const OWN_MASK: u64 = (1 << SPEAKER_SHIFT) - 1;
+
+/// Which of a shard's ports; below [`PORTS_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortNumber(u8);
+
+impl PortNumber {
+    /// The port with this number.
+    ///
+    /// # Panics
+    ///
+    /// No shard has so many.
+    #[must_use]
+    pub fn new(number: usize) -> PortNumber {
+        assert!(number < PORTS_MAX, "a shard has at most {PORTS_MAX} ports");
+        PortNumber(number as u8)
+    }
+
+    /// As a number.
+    #[inline]
+    #[must_use]
+    pub fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Whose operation it was that was answered with this `user_data`, and what that port gave for it.
+    #[inline]
+    #[must_use]
+    pub fn of_operation(user_data: u64) -> (PortNumber, u64) {
+        let number = (user_data >> SPEAKER_SHIFT) as u8 % PORTS_MAX as u8;
+        (PortNumber(number), user_data & OWN_MASK)
+    }
+}
+
 /// What a shard's loop asks of a port.
 pub trait Port {
     /// Whether [`Port::poll`] looks at the clock; without, the loop saves reading it.
@@ -18,7 +57,7 @@ pub trait Port {
     /// Called once per turn: append requests that are ready, start operations on the ring.
     fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>);
 
-    /// An operation started on the ring with `user_data` was answered; `result` is a count or a
+    /// An operation started on the ring with `user_data`, of which 56 bits come back, was answered; `result` is a count or a
     /// negative errno.
     fn completion(&mut self, user_data: u64, result: i32, ring: &mut Ring, inputs: &mut Vec<Input>);
 

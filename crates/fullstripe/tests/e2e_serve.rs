@@ -4,10 +4,12 @@
 //! [`life`] follows arrays from start to end; [`members`] lets drives come and go, [`two_volumes`] for two
 //! volumes at once, and [`own_merits`] where only one of them goes on; [`old_copies`] puts drives back as they were
 //! before a life; [`refusals`] asks for what is not to be had;
-//! [`remembering`] is about what a server knows from the one before.
+//! [`counting_clients`] looks at what monitoring reads of clients; [`remembering`] is about what a server knows from the one before.
 
 mod common;
 
+#[path = "e2e_serve/counting_clients.rs"]
+mod counting_clients;
 #[path = "e2e_serve/life.rs"]
 mod life;
 #[path = "e2e_serve/members.rs"]

@@ -2,7 +2,7 @@
 //! API. Another program can do the same with [`Server`]: what `fullstripe serve` adds is the command line.
 //!
 //! In the order of its life: sockets are made; drives are opened and the array assembled
-//! ([`container`]); the data threads start ([`runtime`]); the sockets are answered ([`nbd`],
+//! ([`container`]); the data threads start ([`runtime`]); the sockets are answered ([`exports`],
 //! [`api`]); somebody ends it: clients first, then the volumes are flushed and, where nothing is in doubt, marked
 //! clean. What it has to say on the way, a [`Hearer`] hears.
 
@@ -13,11 +13,11 @@ pub mod api;
 pub mod client;
 mod ending;
 pub mod events;
+mod exporting;
 pub mod health;
 mod hearer;
 mod life;
 mod memory;
-pub mod nbd;
 mod news;
 mod options;
 mod published;
@@ -27,11 +27,9 @@ pub mod runtime;
 mod scratch;
 pub mod scrub;
 mod snapshot;
-mod sockets;
 mod spares;
 mod state_folder;
 pub mod status;
-mod unix_socket;
 mod watch;
 
 #[cfg(any(test, feature = "testing"))]

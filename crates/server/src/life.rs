@@ -2,26 +2,24 @@
 
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
+use super::exporting::{Exports, offers};
 use super::hearer::{Audience, Hearer};
 use super::memory;
-use super::nbd::{self, Listening};
 use super::options::ServeOptions;
 use super::remembering::{Remembering, Tell};
 use super::runtime::{RunOptions, Runtime, Shared};
 use super::scratch;
-use super::sockets::Sockets;
 use super::spares::{NamedSpares, add_spares, open_drives};
 use super::status::Status;
-use crate::api::{self, ApiOptions, ApiServer, EventLog, Hook, Spares};
+use crate::api::socket_path::SocketPath;
+use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
 use crate::state_folder::keeper::Keeper;
-use crate::unix_socket::ClaimedSocket;
 use anyhow::Result;
 use container::assemble::assemble;
 use container::refusal::refused;
 use container::{Container, conflicts};
 use engine::options::Options;
 use engine::units::{Nanos, VolumeId};
-use exports::nbd::ExportList;
 use metadata::imsm::Uuid;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +34,8 @@ const KEEP_WITHIN: Duration = Duration::from_secs(2);
 pub struct Prepared {
     options: ServeOptions,
     hearer: Arc<dyn Hearer>,
-    sockets: Sockets,
+    api: ApiSocket,
+    exports: Exports,
     container: Container,
     spares: NamedSpares,
 }
@@ -46,10 +45,15 @@ impl Prepared {
     ///
     /// # Errors
     /// One sentence: what could not be made, opened or assembled.
-    pub fn new(options: ServeOptions, hearer: Arc<dyn Hearer>) -> Result<Prepared> {
+    pub fn new(mut options: ServeOptions, hearer: Arc<dyn Hearer>) -> Result<Prepared> {
         memory::refuse_less_than_is_needed(options.payload_bytes, options.shards)?;
         memory::refuse_more_than_there_is(options.payload_bytes, options.shards)?;
-        let sockets = Sockets::claim(&options)?;
+        // Before anything is done to drives: a socket that cannot be made is no reason to stop an array that has just
+        // been started. Who connects early waits until the array is served.
+        let path = SocketPath::choose(options.socket.as_deref());
+        let api = ApiSocket::claim(&path)?;
+        let binds = std::mem::take(&mut options.exports);
+        let exports = Exports::bind(binds, &path.path, &hearer)?;
         let (mut drives, spares) = open_drives(&options)?;
         for refused in &spares.refused {
             // If the array does not start, a spare that has become a member may be why.
@@ -67,7 +71,8 @@ impl Prepared {
         Ok(Prepared {
             options,
             hearer,
-            sockets,
+            api,
+            exports,
             container,
             spares,
         })
@@ -101,15 +106,14 @@ impl Prepared {
         let Prepared {
             options,
             hearer,
-            sockets,
+            api,
+            exports,
             container,
             spares: spares_named,
         } = self;
         let started = container.started();
         let share = options.payload_bytes / u64::from(options.shards);
-        let exports = nbd::exports(&container.record, &started, share)?;
-        let volumes = started.iter().map(|(volume, _)| *volume).collect();
-        let uris = sockets.uris(&started);
+        exports.prepare(&offers(&container.record, &started), share)?;
         let spares = Arc::new(Spares::of(&container, options.backup.clone()));
         let events = EventLog::new();
         let hook = hook(&options, &hearer)?;
@@ -124,18 +128,18 @@ impl Prepared {
         let runtime = Runtime::start(
             container,
             run,
-            nbd::ports(exports.clone(), volumes, options.shards, hearer.clone()),
+            exports.clients(options.shards),
             move |event| hear(event),
         )?;
         let shared = runtime.handle();
-        shared.set_exports(uris);
+        shared.set_exports(exports.addresses(&started));
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
         let (stop, stop_asked) = watch::channel(false);
         let api = ApiOptions {
             shared: shared.clone(),
             events,
             spares,
-            socket: sockets.api,
+            socket: api,
             on_stop: Box::new(move || {
                 stop.send_replace(true);
             }),
@@ -144,15 +148,14 @@ impl Prepared {
         };
         let opening = Opening {
             api,
-            offer: (started, share, exports),
+            started,
             spares: spares_named.new,
             tell: tellers.all,
-            listening: sockets.nbd,
             options,
         };
         let server = Server {
             runtime,
-            shards: usize::from(run.shards),
+            exports,
             hearer,
             hook,
             keeper: remembering.keeper,
@@ -166,28 +169,25 @@ impl Prepared {
 /// What is left to do once the data threads run.
 struct Opening {
     api: ApiOptions,
-    /// What clients are offered: the volumes that are started, each data thread's payload memory, the exports.
-    offer: (Vec<(VolumeId, String)>, u64, ExportList),
+    /// The volumes that are started.
+    started: Vec<(VolumeId, String)>,
     spares: Vec<String>,
     tell: Tell,
-    listening: Vec<Listening>,
     options: ServeOptions,
 }
 
 impl Opening {
-    /// Opens the API, adds the spares and lets clients in. What is returned ends the API and removes the sockets' files
-    /// when it is dropped.
-    fn open(self, server: &Server) -> Result<(ApiServer, Vec<ClaimedSocket>)> {
+    /// Opens the API, adds the spares and lets clients in. What is returned ends the API when it is dropped.
+    fn open(self, server: &Server) -> Result<ApiServer> {
         let shared = server.runtime.handle();
-        let (started, share, exports) = self.offer;
-        nbd::keep_offer_true(shared.clone(), started, share, exports)?;
+        server.exports.keep_true(shared.clone(), self.started)?;
         let spares = self.api.spares.clone();
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
-        let sockets = nbd::start_listening(&shared, self.listening);
+        server.exports.open(&shared)?;
         wait_for_status(&shared);
-        Ok((api, sockets))
+        Ok(api)
     }
 }
 
@@ -204,13 +204,13 @@ fn wait_for_status(shared: &Shared) {
 /// An array that is being served.
 pub struct Server {
     runtime: Runtime,
-    shards: usize,
+    exports: Exports,
     hearer: Arc<dyn Hearer>,
     hook: Option<Arc<Hook>>,
     keeper: Option<Arc<Keeper>>,
     stop_asked: watch::Receiver<bool>,
     /// Nothing while it is being opened.
-    open: Option<(ApiServer, Vec<ClaimedSocket>)>,
+    open: Option<ApiServer>,
 }
 
 impl Server {
@@ -233,7 +233,7 @@ impl Server {
     pub fn stop(self) -> Result<Ended> {
         let hearer = &self.hearer;
         let shared = self.runtime.handle();
-        if let Err(error) = nbd::stop_ports(&shared, self.shards, STOP_WITHIN) {
+        if let Err(error) = self.exports.stop(&shared, STOP_WITHIN) {
             hearer.say(&format_args!("{error:#}"));
         }
         let result = self.runtime.stop(STOP_WITHIN);
@@ -247,6 +247,7 @@ impl Server {
             keeper.finish(KEEP_WITHIN);
         }
         drop(self.open);
+        self.exports.release();
         result
     }
 }

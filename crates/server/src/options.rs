@@ -1,14 +1,13 @@
 //! What is served, and how.
 
-use super::nbd::Address;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
+use exports::export::Bind;
 use metadata::imsm::start::StartOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is served, and how. Each field is an option of `fullstripe serve`, whose help says more.
-#[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Specifications of the drives of one array, in any order.
     pub drives: Vec<String>,
@@ -16,10 +15,8 @@ pub struct ServeOptions {
     pub scratch: Option<Level>,
     /// Drives that take a failed member's place; one that cannot be taken is reported.
     pub spares: Vec<String>,
-    /// Where NBD clients connect; without any, a socket beside the API's.
-    pub nbd: Vec<Address>,
-    /// Whether TCP addresses may be such that other machines reach them.
-    pub anyone_may_connect: bool,
+    /// How clients reach the volumes.
+    pub exports: Vec<Bind>,
     /// Where the API listens, if not at the usual place.
     pub socket: Option<PathBuf>,
     /// Data threads.

@@ -2,12 +2,13 @@
 //! ([`super::watch`]), and a handle through which the API orders things.
 
 mod listener;
+mod shard;
 
 use super::ending::{Ended, LeftBehind};
 use super::events::{NotDone, Told};
 use super::health::health;
-use super::memory::{Memory, MemoryShare};
-use super::news::{News, NewsSender, news};
+use super::memory::Memory;
+use super::news::{News, news};
 use super::published::Published;
 use super::recorder::Encoders;
 use super::scrub::{Scrubs, keeper};
@@ -20,22 +21,17 @@ use container::persist::Identity;
 use drives::arena::Pool;
 use drives::completion::CompletionMode;
 use drives::drive::Drive;
-use drives::flusher;
 use drives::mailbox::{self, Mail, MailSender, Mailbox};
 use drives::port::Port;
-use drives::ring::{RingOptions, RingReport};
-use drives::world::{Encoder, LogEncoder, RingWorld, WorldOptions};
 use engine::claims::Claims;
 use engine::control::message::{Command, Message, Refused};
-use engine::control::record::Record;
 use engine::options::Options;
-use engine::setup::Setup;
 use engine::shard::Engine;
 use engine::stats::Stats;
-use engine::turn::Shard;
 use engine::units::{MemberId, MemberSet, Nanos, ShardId};
-use engine::world::World;
-use std::any::Any;
+use exports::export::Statistics;
+use exports::ports::Counted;
+use shard::{ShardStart, run_shard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -68,6 +64,9 @@ pub struct Shared {
     snapshot: Published<Snapshot>,
     /// Of each data thread.
     stats: Vec<Published<Stats>>,
+    /// What exports are called, by number, and what each data thread's port of each has counted.
+    export_kinds: Vec<&'static str>,
+    export_statistics: Vec<Published<Vec<Statistics>>>,
     /// By [`MemberId`]; nothing where a drive has been let go of.
     drives: Mutex<Vec<Option<Arc<Drive>>>>,
     waiting: Mutex<HashMap<u64, Sender<Result<(), Refused>>>>,
@@ -99,15 +98,23 @@ pub struct Runtime {
 /// Makes the port of a shard, on the shard's thread.
 pub type MakePort<P> = Arc<dyn Fn(ShardId, Pool) -> Result<P> + Send + Sync>;
 
+/// How clients reach the data threads.
+pub struct Clients<P> {
+    /// What each export is called, by the number of its port.
+    pub kinds: Vec<&'static str>,
+    /// Makes the port of all exports together.
+    pub make_port: MakePort<P>,
+}
+
 impl Runtime {
     /// Starts serving `container`; `told` hears every event and must not block.
     ///
     /// # Errors
     /// No memory, no io_uring, or a thread that cannot be started.
-    pub fn start<P: Port + 'static>(
+    pub fn start<P: Port + Counted + 'static>(
         container: Container,
         options: RunOptions,
-        make_port: MakePort<P>,
+        clients: Clients<P>,
         told: impl Fn(Told) + Send + 'static,
     ) -> Result<Runtime> {
         let shards = options.shards;
@@ -144,6 +151,10 @@ impl Runtime {
             stats: (0..shards)
                 .map(|_| Published::new(Stats::default))
                 .collect(),
+            export_statistics: (0..shards)
+                .map(|_| Published::new(|| vec![Statistics::default(); clients.kinds.len()]))
+                .collect(),
+            export_kinds: clients.kinds,
             drives: Mutex::new(drives),
             waiting: Mutex::new(HashMap::new()),
             next_ticket: AtomicU64::new(1),
@@ -172,7 +183,7 @@ impl Runtime {
                 log_encoder: encoders.of_logs(),
                 memory: memory.share(id),
                 drives: shared.drives(),
-                make_port: make_port.clone(),
+                make_port: clients.make_port.clone(),
             };
             let (shared, ready) = (shared.clone(), ready.clone());
             let thread = std::thread::Builder::new().name(format!("shard-{at}"));
@@ -355,16 +366,17 @@ impl Shared {
         self.stopped.load(Ordering::Acquire) || self.has_quit()
     }
 
-    /// Delivers a letter to every shard's port.
-    pub fn tell_ports(&self, letter: impl Fn() -> Box<dyn Any + Send>) {
-        self.mail
-            .iter()
-            .for_each(|mail| mail.send(Mail::Port(letter())));
-    }
-
-    /// Delivers a letter to one shard's port.
-    pub fn tell_port(&self, shard: usize, letter: Box<dyn Any + Send>) {
-        self.mail[shard].send(Mail::Port(letter));
+    /// What each export has counted, all data threads together.
+    #[must_use]
+    pub fn export_statistics(&self) -> Vec<(&'static str, Statistics)> {
+        let of = |(at, kind): (usize, &&'static str)| {
+            let shards = self.export_statistics.iter();
+            let sum = shards.fold(Statistics::default(), |sum, shard| {
+                shard.read(|exports| sum.plus(&exports[at]))
+            });
+            (*kind, sum)
+        };
+        self.export_kinds.iter().enumerate().map(of).collect()
     }
 
     /// The number that the next drive gets.
@@ -409,80 +421,15 @@ impl Shared {
 
     /// Brings up to date what others see of `engine`, without waiting for them. False when something could not be
     /// because too many were reading.
-    fn publish(&self, shard: ShardId, engine: &Engine, now: Nanos) -> bool {
+    fn publish(&self, shard: ShardId, engine: &Engine, port: &impl Counted, now: Nanos) -> bool {
         let stats = &self.stats[usize::from(shard.0)];
         let mut is_done = stats.publish(|stats| *stats = *engine.stats());
+        let exports = &self.export_statistics[usize::from(shard.0)];
+        is_done &= exports.publish(|exports| port.count(exports));
         if let Some(controller) = engine.controller() {
             let number = self.updates() + 1;
             is_done &= (self.snapshot).publish(|snapshot| snapshot.take(controller, number, now));
         }
         is_done
     }
-}
-
-struct ShardStart<P> {
-    id: ShardId,
-    options: RunOptions,
-    record: Record,
-    mailbox: Mailbox,
-    events: NewsSender,
-    encoder: Encoder,
-    log_encoder: LogEncoder,
-    memory: MemoryShare,
-    drives: Vec<Option<Arc<Drive>>>,
-    make_port: MakePort<P>,
-}
-
-/// The body of a data thread.
-fn run_shard<P: Port>(
-    start: ShardStart<P>,
-    shared: &Arc<Shared>,
-    ready: &Sender<RingReport>,
-) -> Result<(usize, MemberSet)> {
-    // Before the ring is made: the kernel's threads that work for it inherit this.
-    flusher::join();
-    let MemoryShare {
-        arena,
-        zeros,
-        scratch,
-        pool,
-    } = start.memory;
-    let port = (start.make_port)(start.id, pool)?;
-    let events = start.events;
-    let mut world = RingWorld::new(WorldOptions {
-        arena,
-        ring: RingOptions::default(),
-        completion: start.options.completion,
-        mailbox: start.mailbox,
-        port,
-        log_encoder: start.log_encoder,
-        encoder: start.encoder,
-        on_event: Box::new(move |event| events.send(News::Engine(event))),
-    })?;
-    for (at, drive) in start.drives.into_iter().enumerate() {
-        if let Some(drive) = drive {
-            world.attach(MemberId(at as u8), drive);
-        }
-    }
-    let setup = Setup {
-        shard: start.id,
-        shards: start.options.shards,
-        record: start.record,
-        scratch,
-        zeros,
-        options: start.options.engine,
-        claims: shared.claims.clone(),
-    };
-    let now = world.now();
-    let mut shard = Shard::new(Engine::new(setup, now), world);
-    let _ = ready.send(shard.world.report());
-    let mut published = Nanos(0);
-    while !shared.quit.load(Ordering::Relaxed) {
-        shard.turn_or_wait(|| shared.quit.load(Ordering::Acquire));
-        let now = shard.engine.now();
-        if now.since(published) >= SNAPSHOT_EVERY && shared.publish(start.id, &shard.engine, now) {
-            published = now;
-        }
-    }
-    Ok(shard.engine.left_behind())
 }

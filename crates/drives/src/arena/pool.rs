@@ -78,10 +78,37 @@ impl Pool {
             .collect()
     }
 
+    /// Divides what a pool covers, of which nothing has been handed out, into `count` equal ones.
+    ///
+    /// # Panics
+    ///
+    /// When something has been handed out.
+    #[must_use]
+    pub fn split(self, count: usize) -> Vec<Pool> {
+        let pages = self.pages.len();
+        assert_eq!(
+            self.available_bytes,
+            pages as u64 * PAGE_BYTES,
+            "only a pool of which nothing has been handed out can be divided"
+        );
+        let from = (self.start.0 - self.arena.start().0) as usize;
+        let share = pages / count.max(1) * PAGE_BYTES as usize;
+        (0..count)
+            .map(|n| Pool::new(self.arena.clone(), from + n * share..from + (n + 1) * share))
+            .collect()
+    }
+
     /// The arena that the blocks lie in.
     #[must_use]
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
+    }
+
+    /// Whether `buffer` lies in what the pool hands out.
+    #[must_use]
+    pub fn holds(&self, buffer: Buffer) -> bool {
+        let length_bytes = self.pages.len() as u64 * PAGE_BYTES;
+        (self.start.0..self.start.0 + length_bytes).contains(&buffer.0)
     }
 
     /// Bytes that are not handed out; they may be too scattered for one large block.

@@ -90,6 +90,8 @@ pub struct Ring {
     backlog: VecDeque<squeue::Entry>,
     /// Answers that need no kernel.
     early: VecDeque<Completed>,
+    /// Bits that tell the operations of a port from those of others: see [`Ring::speak_for`].
+    speaker: u64,
     accepted: Vec<OwnedFd>,
     free_files: Vec<u32>,
     in_flight: usize,
@@ -126,6 +128,7 @@ impl Ring {
             }),
             backlog: VecDeque::with_capacity(options.submission_entries as usize),
             early: VecDeque::with_capacity(64),
+            speaker: 0,
             accepted: Vec::new(),
             free_files: (0..register::FILES_MAX)
                 .rev()

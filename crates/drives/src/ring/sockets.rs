@@ -1,7 +1,7 @@
 //! Socket operations for ports. Payload lies in the arena and is named by [`Buffer`].
 //!
 //! Each operation is answered once through `Port::completion` with the `user_data` given here, of which
-//! the low 60 bits come back. Results are the kernel's: a count, zero for the end of the stream, a
+//! the low 56 bits come back; above them is whose operation it was ([`Ring::speak_for`]). Results are the kernel's: a count, zero for the end of the stream, a
 //! negative errno. A buffer outside the arena is answered with `-EFAULT`, a message of more than
 //! [`engine::limits::STEP_SEGMENTS_MAX`] separate pieces with `-EMSGSIZE`.
 //!
@@ -10,8 +10,9 @@
 
 use super::{
     CLASS_PORT, CLASS_SHIFT, Completed, DELAY, EFAULT, KIND_ACCEPT, KIND_MESSAGE, KIND_PLAIN,
-    KIND_SHIFT, PORT_MASK, Ring, RingMode,
+    KIND_SHIFT, Ring, RingMode,
 };
+use crate::port::{OWN_MASK, PortNumber, SPEAKER_SHIFT};
 use engine::units::Buffer;
 use io_uring::types::{TimeoutFlags, Timespec};
 use io_uring::{opcode, squeue, types};
@@ -38,12 +39,25 @@ static DELAYS: [Timespec; 256] = {
 };
 
 fn port_data(kind: u64, user_data: u64) -> u64 {
-    CLASS_PORT << CLASS_SHIFT | kind << KIND_SHIFT | user_data & PORT_MASK
+    CLASS_PORT << CLASS_SHIFT | kind << KIND_SHIFT | user_data
 }
 
 impl Ring {
+    /// From now on operations are those of the port with this number, where a shard has several.
+    #[inline]
+    pub fn speak_for(&mut self, port: PortNumber) {
+        self.speaker = u64::from(port.get()) << SPEAKER_SHIFT;
+    }
+
+    /// `user_data` with the bits that say whose it is.
+    #[inline]
+    fn spoken(&self, user_data: u64) -> u64 {
+        user_data & OWN_MASK | self.speaker
+    }
+
     /// Accepts one connection. A result that is not negative is passed to [`Ring::take_accepted`].
     pub fn accept(&mut self, listener: BorrowedFd<'_>, user_data: u64) {
+        let user_data = self.spoken(user_data);
         const SOCK_CLOEXEC: i32 = 0o2_000_000;
         let listener = types::Fd(listener.as_raw_fd());
         let entry = opcode::Accept::new(listener, std::ptr::null_mut(), std::ptr::null_mut())
@@ -73,6 +87,7 @@ impl Ring {
         whole: bool,
         user_data: u64,
     ) {
+        let user_data = self.spoken(user_data);
         let Some(address) = self.arena().address(buffer, u64::from(length_bytes)) else {
             return self.refuse(user_data, EFAULT);
         };
@@ -159,6 +174,7 @@ impl Ring {
         length_bytes: u32,
         user_data: u64,
     ) {
+        let user_data = self.spoken(user_data);
         let Some(address) = self.arena().address(buffer, u64::from(length_bytes)) else {
             return self.refuse(user_data, EFAULT);
         };
@@ -176,11 +192,12 @@ impl Ring {
         pieces: impl IntoIterator<Item = (Buffer, u32)>,
         user_data: u64,
     ) {
+        let user_data = self.spoken(user_data);
         let index = match self.gather(pieces) {
             Ok(index) => index,
             Err(errno) => return self.refuse(user_data, errno),
         };
-        let message = self.vectors().message(index, user_data & PORT_MASK);
+        let message = self.vectors().message(index, user_data);
         let entry = opcode::SendMsg::new(types::Fd(socket.as_raw_fd()), message)
             .flags((MSG_WAITALL | MSG_NOSIGNAL) as u32)
             .build();
@@ -210,6 +227,7 @@ impl Ring {
 
     /// Answers once when `fd` (an eventfd, a socket) is readable or its peer has gone.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, user_data: u64) {
+        let user_data = self.spoken(user_data);
         let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN).build();
         // SAFETY: a poll names no memory.
         unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
@@ -223,6 +241,7 @@ impl Ring {
 
     /// Closes a descriptor without waiting for it.
     pub fn close(&mut self, fd: OwnedFd, user_data: u64) {
+        let user_data = self.spoken(user_data);
         let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
         // SAFETY: the descriptor is ours to close, and no memory is named.
         unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
@@ -230,7 +249,7 @@ impl Ring {
 
     /// Asks for an early answer to the operation that was given `user_data`.
     pub fn cancel(&mut self, user_data: u64) {
-        let user_data = user_data & PORT_MASK;
+        let user_data = self.spoken(user_data);
         let message = self.vectors().find_message(user_data);
         self.cancel_entry(port_data(KIND_PLAIN, user_data));
         self.cancel_entry(port_data(KIND_ACCEPT, user_data));
@@ -240,7 +259,6 @@ impl Ring {
     }
 
     fn refuse(&mut self, user_data: u64, errno: i32) {
-        let user_data = user_data & PORT_MASK;
         self.early.push_back(Completed {
             class: CLASS_PORT,
             user_data,

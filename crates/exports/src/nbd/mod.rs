@@ -10,6 +10,7 @@
 //!   client wants.
 //! - `reply`: headers of replies ([`ReplyEncoder`]).
 //! - `error`: errors that answer a request, and errors that end a session.
+//! - [`service`]: NBD as an [export](crate::export::Export): where to listen, what is offered.
 //! - [`server`]: sessions on a shard's ring, between sockets and the engine.
 //! - `exercise` and `script`: what the fuzzer and the tests share.
 //!
@@ -28,6 +29,7 @@ mod option;
 mod reply;
 mod script;
 pub mod server;
+pub mod service;
 mod session;
 mod transmission;
 pub mod wire;

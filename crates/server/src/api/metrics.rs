@@ -7,8 +7,9 @@
 use super::hook::Hook;
 use crate::status::{JobStatus, MemberStatus, Status, VolumeStatus};
 use engine::stats::Stats;
+use exports::export::Statistics;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
@@ -28,11 +29,15 @@ const SLOT_STATES: [&str; 4] = ["in sync", "rebuilding", "failed", "missing"];
 type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
 
-/// The metrics of `status`, and of the event hook if there is one.
+/// The metrics of `status`, of each export, and of the event hook if there is one.
 ///
 /// # Errors
 /// Never in practice: text is written to memory.
-pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Error> {
+pub fn text(
+    status: &Status,
+    exports: &[(&'static str, Statistics)],
+    hook: Option<&Hook>,
+) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("fullstripe");
     for (name, value) in &status.counters {
         let help = help(name);
@@ -70,6 +75,7 @@ pub fn text(status: &Status, hook: Option<&Hook>) -> Result<String, std::fmt::Er
             ConstCounter::new(counts.dropped),
         );
     }
+    register_exports(&mut registry, exports);
     register_volumes(&mut registry, &status.volumes);
     register_jobs(&mut registry, &status.volumes);
     register_members(&mut registry, &status.members);
@@ -88,6 +94,64 @@ fn family(registry: &mut Registry, name: &str, help: &str) -> Gauges {
     let gauges = Gauges::default();
     registry.register(name, help, gauges.clone());
     gauges
+}
+
+fn register_exports(registry: &mut Registry, exports: &[(&'static str, Statistics)]) {
+    type Value = fn(&Statistics) -> u64;
+    let counters: [(&str, &str, Value); 6] = [
+        ("export_clients_accepted", "Clients taken on", |one| {
+            one.clients_accepted
+        }),
+        (
+            "export_clients_refused",
+            "Clients turned away, or disconnected because they broke a rule",
+            |one| one.clients_refused,
+        ),
+        ("export_requests", "Requests of clients", |one| one.requests),
+        (
+            "export_requests_failed",
+            "Requests of clients that were answered with an error",
+            |one| one.requests_failed,
+        ),
+        (
+            "export_received_bytes",
+            "Bytes received from clients",
+            |one| one.received_bytes,
+        ),
+        ("export_sent_bytes", "Bytes sent to clients", |one| {
+            one.sent_bytes
+        }),
+    ];
+    let gauges: [(&str, &str, Value); 3] = [
+        ("export_clients", "Clients that are connected", |one| {
+            one.clients
+        }),
+        (
+            "export_requests_in_flight",
+            "Requests of clients that are being carried out",
+            |one| one.requests_in_flight,
+        ),
+        (
+            "export_pinned_bytes",
+            "Payload memory that drives which hang keep",
+            |one| one.pinned_bytes,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let counters = Family::<Labels, Counter>::default();
+        registry.register(name, help, counters.clone());
+        for (kind, one) in exports {
+            let labels = vec![("export", (*kind).to_owned())];
+            counters.get_or_create(&labels).inc_by(value(one));
+        }
+    }
+    for (name, help, value) in gauges {
+        let gauges = family(registry, name, help);
+        for (kind, one) in exports {
+            let labels = vec![("export", (*kind).to_owned())];
+            gauges.get_or_create(&labels).set(value(one));
+        }
+    }
 }
 
 /// Sets the gauges of all `states`, of which `state` holds.

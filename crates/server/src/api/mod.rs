@@ -40,9 +40,9 @@ pub use spare::Spares;
 
 use crate::runtime::Shared;
 use crate::state_folder::keeper::Keeper;
-use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow};
 use connections::{CONNECTIONS_MAX, Limited};
+use exports::unix_socket::ClaimedSocket;
 use socket_path::SocketPath;
 use state::App;
 use std::sync::Arc;

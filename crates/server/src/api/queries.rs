@@ -74,8 +74,12 @@ pub async fn event_stream(
     responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     let status = app.status()?;
-    let text = metrics::text(&status, app.hook.as_deref())
-        .map_err(|_| ApiError::internal("the metrics cannot be written"))?;
+    let text = metrics::text(
+        &status,
+        &app.shared.export_statistics(),
+        app.hook.as_deref(),
+    )
+    .map_err(|_| ApiError::internal("the metrics cannot be written"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -8,7 +8,7 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{ApiOptions, ApiServer, ApiSocket, Hook, Spares, serve_api};
 use crate::client::Client;
 use crate::events::Told;
-use crate::runtime::{RunOptions, Runtime, Shared};
+use crate::runtime::{Clients, RunOptions, Runtime, Shared};
 use crate::status::{Status, VolumeStatus};
 use container::Container;
 use container::assemble::assemble;
@@ -88,8 +88,11 @@ impl Served {
             completion: CompletionMode::Interrupt,
             engine,
         };
-        let make_port = Arc::new(|_, _| Ok(()));
-        let runtime = Runtime::start(container, options, make_port, move |event| log.add(event));
+        let clients = Clients {
+            kinds: Vec::new(),
+            make_port: Arc::new(|_, _| Ok(())),
+        };
+        let runtime = Runtime::start(container, options, clients, move |event| log.add(event));
         let runtime = runtime.unwrap();
         let stop_asked = Arc::new(AtomicBool::new(false));
         let asked = stop_asked.clone();

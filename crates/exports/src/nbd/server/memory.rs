@@ -117,6 +117,11 @@ impl Memory {
         })
     }
 
+    /// Whether `buffer` is memory of this port.
+    pub fn holds(&self, buffer: Buffer) -> bool {
+        self.pool.holds(buffer)
+    }
+
     pub fn arena(&self) -> &Arc<Arena> {
         self.pool.arena()
     }

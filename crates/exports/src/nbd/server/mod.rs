@@ -57,6 +57,8 @@ use engine::units::{Buffer, Nanos, ShardId, VolumeId};
 use engine::world::Input;
 
 use super::ExportList;
+use crate::export::Statistics;
+use crate::ports::ExportPort;
 use connection::{Connection, FEED_BYTES};
 use listeners::Listeners;
 use memory::Memory;
@@ -421,5 +423,28 @@ impl Port for NbdPort {
     fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         let (shard, connection) = self.departures.pop_front()?;
         Some((shard, Box::new(NewConnection(connection))))
+    }
+}
+
+impl ExportPort for NbdPort {
+    fn owns(&self, buffer: Buffer) -> bool {
+        self.shared.memory.holds(buffer)
+    }
+
+    fn statistics(&self) -> Statistics {
+        let stats = self.stats();
+        Statistics {
+            clients_accepted: stats.connections_accepted,
+            clients_refused: stats.connections_refused
+                + stats.handshakes_timed_out
+                + stats.protocol_errors,
+            requests: stats.requests,
+            requests_failed: stats.requests_refused + stats.requests_failed,
+            received_bytes: stats.received_bytes,
+            sent_bytes: stats.sent_bytes,
+            clients: stats.connections_open,
+            requests_in_flight: stats.requests_in_flight,
+            pinned_bytes: stats.pinned_bytes,
+        }
     }
 }

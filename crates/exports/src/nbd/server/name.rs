@@ -18,15 +18,19 @@ pub(super) enum RingOperation {
     Close,
 }
 
-const KIND_SHIFT: u32 = 56;
+const KIND_SHIFT: u32 = 48;
 const INDEX_SHIFT: u32 = 32;
+/// A connection has at most 128 requests.
+const SLOT_SHIFT: u32 = 32;
+const SLOT_MASK: u16 = 0xFFF;
+const CONNECTION_SHIFT: u32 = 44;
 const ACCEPT: u64 = 1;
 const RECEIVE: u64 = 2;
 const SEND: u64 = 3;
 const CLOSE: u64 = 4;
 
 impl RingOperation {
-    /// As a number of at most 60 bits.
+    /// As a number of at most 56 bits, which is what comes back.
     #[inline]
     pub fn user_data(self) -> u64 {
         let named = |kind: u64, name: ConnectionName| {
@@ -56,24 +60,28 @@ impl RingOperation {
     }
 }
 
-/// A request's name in the engine: connection, slot, and the slot's generation.
+/// A request's name in the engine, of at most [`crate::ports::TAG_BITS`] bits: connection, slot, and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestTag(pub u64);
 
 impl RequestTag {
     #[inline]
     pub fn new(connection: u16, slot: u16, generation: u32) -> RequestTag {
-        RequestTag(u64::from(connection) << 48 | u64::from(slot) << 32 | u64::from(generation))
+        RequestTag(
+            u64::from(connection) << CONNECTION_SHIFT
+                | u64::from(slot) << SLOT_SHIFT
+                | u64::from(generation),
+        )
     }
 
     #[inline]
     pub fn connection(self) -> u16 {
-        (self.0 >> 48) as u16
+        (self.0 >> CONNECTION_SHIFT) as u16
     }
 
     #[inline]
     pub fn slot(self) -> u16 {
-        (self.0 >> 32) as u16
+        (self.0 >> SLOT_SHIFT) as u16 & SLOT_MASK
     }
 
     #[inline]
@@ -99,11 +107,12 @@ mod tests {
             RingOperation::Close,
         ] {
             let user_data = operation.user_data();
-            assert!(user_data < 1 << 60);
+            assert!(user_data < 1 << 56);
             assert_eq!(RingOperation::from_user_data(user_data), Some(operation));
         }
         assert_eq!(RingOperation::from_user_data(0), None);
         let tag = RequestTag::new(65535, 127, u32::MAX - 1);
+        assert!(tag.0 < 1 << crate::ports::TAG_BITS);
         assert_eq!(
             (tag.connection(), tag.slot(), tag.generation()),
             (65535, 127, u32::MAX - 1)

@@ -11,10 +11,10 @@ use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
+use exports::nbd::service::{Address, NbdExport};
 use metadata::imsm::start::StartOptions;
 use server::api::event_log::fold;
 use server::events::Told;
-use server::nbd::Address;
 use server::status::Status;
 use server::{Audience, Hearer, Prepared, ServeOptions};
 use signals::Signals;
@@ -107,8 +107,7 @@ impl ServeArgs {
             drives: self.drives.clone(),
             scratch: self.scratch,
             spares: self.spare.clone(),
-            nbd: self.nbd.clone(),
-            anyone_may_connect: self.listen,
+            exports: vec![NbdExport::bind(self.nbd.clone(), self.listen)],
             socket: self.socket.clone(),
             shards: self.shards,
             payload_bytes: parsed_size("--memory", &self.memory)?,

@@ -1,4 +1,5 @@
-//! A serving process in small: shards on threads, an array over members in memory, one NBD port each.
+//! A serving process in small: shards on threads, an array over members in memory, two NBD ports each. What is tested is
+//! the second one, and the first must notice nothing of it.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,6 +13,7 @@ use drives::arena::{Arena, ArenaOptions, Pool};
 use drives::completion::CompletionMode;
 use drives::drive::{Access, Drive};
 use drives::mailbox::{self, Mail, MailSender, Mailbox};
+use drives::port::PortNumber;
 use drives::ring::RingOptions;
 use drives::world::{RingWorld, WorldOptions};
 use engine::claims::Claims;
@@ -29,8 +31,11 @@ use engine::world::World;
 use super::hanging::{HangingWorld, Hung};
 use crate::nbd::server::*;
 use crate::nbd::{Abilities, BlockSizes, Export, ExportList};
+use crate::ports::{AnyPort, Ports, ToPort};
 
 pub const MIB: u64 = 1 << 20;
+/// Of the port that is not tested.
+const OTHER_POOL_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: u32 = 64 << 10;
 /// No test waits longer for anything.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -194,13 +199,16 @@ struct Seat {
     mailbox: Mailbox,
     claims: Arc<Claims>,
     drives: Vec<Arc<Drive>>,
-    options: NbdPortOptions,
+    /// By number.
+    options: [NbdPortOptions; 2],
     reports: Arc<Mutex<Vec<Report>>>,
     quit: Arc<AtomicBool>,
     hung: Hung,
 }
 
 const SCRATCH_BYTES: usize = 16 << 20;
+/// The number of the port that is tested.
+const TESTED: usize = 1;
 
 impl Seat {
     fn run(self) {
@@ -208,7 +216,10 @@ impl Seat {
         let zeros = self.arena.start();
         let scratch_from = BAND_BYTES_MAX as usize + self.shard * SCRATCH_BYTES;
         let scratch = Buffer(zeros.0 + scratch_from as u64);
-        let port = NbdPort::new(self.options).unwrap();
+        let ports = self
+            .options
+            .map(|options| AnyPort::Nbd(NbdPort::new(options).unwrap()));
+        let port = Ports::new(ports.into());
         let mut world = RingWorld::new(WorldOptions {
             arena: self.arena.clone(),
             ring: RingOptions::default(),
@@ -250,7 +261,7 @@ impl Seat {
         let mut shard = Shard::new(Engine::new(setup, now), world);
         while !self.quit.load(Ordering::Relaxed) {
             shard.turn_or_wait(|| self.quit.load(Ordering::Acquire));
-            let port = shard.world.world.port();
+            let AnyPort::Nbd(port) = &shard.world.world.port().as_slice()[TESTED];
             let report = &mut self.reports.lock().unwrap()[self.shard];
             *report = Report {
                 stats: port.stats(),
@@ -270,7 +281,7 @@ impl Rig {
         let shards = usize::from(plan.shards);
         let pools_from = BAND_BYTES_MAX as usize + shards * SCRATCH_BYTES;
         let arena = Arena::new(ArenaOptions {
-            length_bytes: pools_from + shards * plan.pool_bytes,
+            length_bytes: pools_from + shards * (OTHER_POOL_BYTES + plan.pool_bytes),
             prefault: false,
             lock: false,
         })
@@ -280,6 +291,7 @@ impl Rig {
         let mailboxes = mailbox::exchange(shards).unwrap();
         let peers: Vec<MailSender> = mailboxes.iter().map(Mailbox::sender).collect();
         let claims = Claims::new();
+        let others = Arc::new(exports(&record, OTHER_POOL_BYTES));
         let exports = Arc::new(exports(&record, plan.pool_bytes));
         let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
         let problems = Arc::new(Mutex::new(Vec::new()));
@@ -289,8 +301,31 @@ impl Rig {
         let mut listener = Some(listener);
         let mut threads = Vec::new();
         for (shard, mailbox) in mailboxes.into_iter().enumerate() {
-            let pool_from = pools_from + shard * plan.pool_bytes;
-            let problems = problems.clone();
+            let pool_from = pools_from + shard * (OTHER_POOL_BYTES + plan.pool_bytes);
+            let tested_from = pool_from + OTHER_POOL_BYTES;
+            let options = |exports: &Arc<ExportList>, range, listeners| {
+                let problems = problems.clone();
+                NbdPortOptions {
+                    exports: exports.clone(),
+                    volumes: vec![VolumeId(0), VolumeId(1), VolumeId(0)],
+                    pool: Pool::new(arena.clone(), range),
+                    listeners,
+                    route: Route::round_robin(plan.shards, ShardId(shard as u8)),
+                    on_problem: Box::new(move |problem| {
+                        problems.lock().unwrap().push(problem.clone());
+                    }),
+                    limits: plan.limits,
+                }
+            };
+            let listeners = listener.take().into_iter().collect();
+            let options = [
+                options(&others, pool_from..tested_from, Vec::new()),
+                options(
+                    &exports,
+                    tested_from..tested_from + plan.pool_bytes,
+                    listeners,
+                ),
+            ];
             let seat = Seat {
                 plan: plan.clone(),
                 record: record.clone(),
@@ -299,17 +334,7 @@ impl Rig {
                 mailbox,
                 claims: claims.clone(),
                 drives: drives.clone(),
-                options: NbdPortOptions {
-                    exports: exports.clone(),
-                    volumes: vec![VolumeId(0), VolumeId(1), VolumeId(0)],
-                    pool: Pool::new(arena.clone(), pool_from..pool_from + plan.pool_bytes),
-                    listeners: listener.take().into_iter().collect(),
-                    route: Route::round_robin(plan.shards, ShardId(shard as u8)),
-                    on_problem: Box::new(move |problem| {
-                        problems.lock().unwrap().push(problem.clone());
-                    }),
-                    limits: plan.limits,
-                },
+                options,
                 reports: reports.clone(),
                 quit: quit.clone(),
                 hung: hung.clone(),
@@ -352,16 +377,29 @@ impl Rig {
 
     /// A connection that reaches this shard by letter.
     pub fn connect_to(&self, shard: usize) -> UnixStream {
+        self.connect_to_port(shard, TESTED)
+    }
+
+    /// The same, to one of its ports.
+    pub fn connect_to_port(&self, shard: usize, port: usize) -> UnixStream {
         let (client, server) = UnixStream::pair().unwrap();
         // As some runtimes make them.
         server.set_nonblocking(true).unwrap();
-        self.mail(shard, NewConnection(server.into()));
+        self.mail_to_port(shard, port, NewConnection(server.into()));
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         client.set_write_timeout(Some(PATIENCE)).unwrap();
         client
     }
 
     pub fn mail(&self, shard: usize, letter: impl std::any::Any + Send) {
+        self.mail_to_port(shard, TESTED, letter);
+    }
+
+    pub fn mail_to_port(&self, shard: usize, port: usize, letter: impl std::any::Any + Send) {
+        let letter = ToPort {
+            port: PortNumber::new(port),
+            letter: Box::new(letter),
+        };
         self.peers[shard].send(Mail::Port(Box::new(letter)));
     }
 

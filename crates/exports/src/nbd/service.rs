@@ -1,0 +1,251 @@
+//! NBD as an export: where to listen, what volumes promise to NBD clients, and one port per shard.
+
+use super::server::{
+    NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
+};
+use super::{Abilities, BlockSizes, ExportList};
+use crate::export::{Bind, Export, Letters, MakeExportPort, Offer, Place, Surroundings};
+use crate::ports::AnyPort;
+use crate::unix_socket::ClaimedSocket;
+use anyhow::{Context, Result, anyhow, bail};
+use engine::units::ShardId;
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(out, "unix:{}", path.display()),
+            Address::Tcp(host) => write!(out, "tcp:{host}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        if let Some(host) = text.strip_prefix("tcp:") {
+            let whole = if host.contains(':') {
+                host.to_owned()
+            } else {
+                format!("{host}:10809")
+            };
+            return Ok(Address::Tcp(whole));
+        }
+        Err(format!(
+            "\"{text}\" is no address; write unix:PATH or tcp:HOST[:PORT]"
+        ))
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+struct Listening {
+    /// Until a port has it.
+    socket: Option<OwnedFd>,
+    address: Bound,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Unix(ClaimedSocket),
+    Tcp(SocketAddr),
+}
+
+/// Opens a listening socket. TCP beyond loopback only where `anyone` may connect: NBD has no
+/// authentication.
+///
+/// # Errors
+/// The address is taken, not allowed, or does not exist.
+fn listen(address: &Address, anyone: bool) -> Result<Listening> {
+    match address {
+        Address::Unix(path) => {
+            let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
+            Ok(Listening {
+                socket: Some(socket.into()),
+                address: Bound::Unix(claimed),
+            })
+        }
+        Address::Tcp(host) => {
+            let address = host
+                .to_socket_addrs()
+                .with_context(|| format!("cannot resolve {host}"))?
+                .next()
+                .with_context(|| format!("{host} has no address"))?;
+            if !address.ip().is_loopback() && !anyone {
+                bail!(
+                    "{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it"
+                );
+            }
+            let socket = TcpListener::bind(address).map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => anyhow!(
+                    "another process listens on {address}; stop it, or name another port with --nbd tcp:HOST:PORT"
+                ),
+                _ => anyhow!(error).context(format!("cannot listen on {address}")),
+            })?;
+            let address = socket.local_addr().unwrap_or(address);
+            Ok(Listening {
+                socket: Some(socket.into()),
+                address: Bound::Tcp(address),
+            })
+        }
+    }
+}
+
+impl Listening {
+    /// The URI of an export at this address.
+    fn uri(&self, export: &str) -> String {
+        match &self.address {
+            Bound::Unix(claimed) => {
+                format!("nbd+unix:///{export}?socket={}", claimed.path().display())
+            }
+            Bound::Tcp(address) => format!("nbd://{address}/{export}"),
+        }
+    }
+}
+
+/// The volumes over NBD.
+pub struct NbdExport {
+    listening: Vec<Listening>,
+    offered: Arc<ExportList>,
+    offers: Vec<Offer>,
+    payload_bytes_max: u32,
+    surroundings: Surroundings,
+}
+
+impl NbdExport {
+    /// Listens at `addresses`, or at `nbd.sock` where sockets lie if there is none; at addresses that other machines reach
+    /// only if `anyone` may connect.
+    #[must_use]
+    pub fn bind(addresses: Vec<Address>, anyone: bool) -> Bind {
+        Box::new(move |surroundings| {
+            let addresses = match addresses.is_empty() {
+                true => vec![Address::Unix(surroundings.socket_folder.join("nbd.sock"))],
+                false => addresses,
+            };
+            let twice = (1..addresses.len()).find(|&at| addresses[..at].contains(&addresses[at]));
+            if let Some(at) = twice {
+                bail!(
+                    "--nbd {} is given twice; name each address once",
+                    addresses[at]
+                );
+            }
+            let listening = addresses.iter().map(|address| listen(address, anyone));
+            Ok(Box::new(NbdExport {
+                listening: listening.collect::<Result<_>>()?,
+                offered: Arc::new(ExportList::new(Vec::new())?),
+                offers: Vec::new(),
+                payload_bytes_max: 0,
+                surroundings: surroundings.clone(),
+            }))
+        })
+    }
+
+    /// The volumes as NBD's exports.
+    fn list(&self, offers: &[Offer]) -> Result<ExportList> {
+        let most = self.payload_bytes_max;
+        let export = |offer: &Offer| {
+            let row_bytes = offer.row_bytes.next_power_of_two().min(u64::from(most)) as u32;
+            super::Export {
+                name: offer.name.clone(),
+                description: offer.description.clone(),
+                size_bytes: offer.size_bytes,
+                block_sizes: BlockSizes {
+                    minimum_bytes: offer.block_bytes,
+                    preferred_bytes: row_bytes.clamp(4096, 1 << 20),
+                    maximum_payload_bytes: most.max(1 << 20),
+                },
+                abilities: Abilities {
+                    read_only: offer.read_only,
+                    flush: true,
+                    fua: true,
+                    trim: offer.discards,
+                    write_zeroes: true,
+                    fast_zero: offer.discards,
+                    multi_conn: true,
+                },
+            }
+        };
+        Ok(ExportList::new(offers.iter().map(export).collect())?)
+    }
+}
+
+impl Export for NbdExport {
+    fn kind(&self) -> &'static str {
+        "nbd"
+    }
+
+    fn addresses(&self, volume: &str) -> Vec<String> {
+        self.listening.iter().map(|one| one.uri(volume)).collect()
+    }
+
+    fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
+        self.payload_bytes_max = maximum_payload_bytes(pool_bytes);
+        self.offered = Arc::new(self.list(offers)?);
+        self.offers = offers.to_vec();
+        Ok(())
+    }
+
+    fn ports(&self) -> MakeExportPort {
+        let exports = self.offered.clone();
+        let volumes: Vec<_> = self.offers.iter().map(|offer| offer.volume).collect();
+        let say = self.surroundings.say.clone();
+        Arc::new(move |place: Place| {
+            let say = say.clone();
+            let port = NbdPort::new(NbdPortOptions {
+                exports: exports.clone(),
+                volumes: volumes.clone(),
+                pool: place.pool,
+                listeners: Vec::new(),
+                route: Route::round_robin(place.shards, place.shard),
+                on_problem: Box::new(move |problem| say(problem)),
+                limits: NbdLimits::default(),
+            })?;
+            Ok(AnyPort::Nbd(port))
+        })
+    }
+
+    /// Shard 0 accepts connections and deals them to all shards.
+    fn open(&mut self, letters: &Letters) -> Result<()> {
+        let sockets = self
+            .listening
+            .iter_mut()
+            .filter_map(|one| one.socket.take());
+        sockets.for_each(|socket| letters.to(ShardId(0), Box::new(NewListener(socket))));
+        Ok(())
+    }
+
+    fn renew(&mut self, offers: &[Offer], letters: &Letters) {
+        let list = self.list(offers);
+        let list = list.expect("names and sizes are those that were offered at first");
+        if list != *self.offered {
+            self.offered = Arc::new(list);
+            letters.to_all(|| Box::new(NewOffer(self.offered.clone())));
+        }
+    }
+
+    fn stop(&mut self, letters: &Letters, ended: &Arc<dyn Fn() + Send + Sync>) {
+        letters.to_all(|| {
+            let ended = ended.clone();
+            Box::new(Stop(Box::new(move || ended())))
+        });
+    }
+}

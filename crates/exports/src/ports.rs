@@ -1,0 +1,278 @@
+//! The ports of a shard: all exports at once, behind the one port that a shard's loop knows.
+//!
+//! What goes out of a port comes back to it: the ring's operations and the engine's requests carry the port's number
+//! above the bits that are the port's own, letters carry it beside them, and a buffer is that port's which owns it. Port 0
+//! has no bits to add, so a shard with one export pays nothing for that there could be more.
+
+use crate::export::Statistics;
+use crate::nbd::server::NbdPort;
+use drives::port::{PORTS_MAX, Port, PortNumber};
+use drives::ring::Ring;
+use engine::request::Completion;
+use engine::units::{Buffer, Nanos, ShardId};
+use engine::world::Input;
+use std::any::Any;
+
+/// Bits of a request's tag that are the port's own; above them is its number.
+pub const TAG_BITS: u32 = 60;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+
+/// A port of an export.
+pub trait ExportPort: Port {
+    /// Whether `buffer` is memory of requests of this port.
+    fn owns(&self, buffer: Buffer) -> bool;
+
+    /// What was counted so far.
+    fn statistics(&self) -> Statistics;
+}
+
+/// The port of any export there is: a new one has a line here.
+pub enum AnyPort {
+    /// See [`crate::nbd`].
+    Nbd(NbdPort),
+}
+
+/// Does the same with whichever port it is.
+macro_rules! each {
+    ($any:expr, $port:ident => $do:expr) => {
+        match $any {
+            AnyPort::Nbd($port) => $do,
+        }
+    };
+}
+
+impl Port for AnyPort {
+    #[inline]
+    fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
+        each!(self, port => port.poll(now, ring, inputs));
+    }
+
+    #[inline]
+    fn completion(
+        &mut self,
+        user_data: u64,
+        result: i32,
+        ring: &mut Ring,
+        inputs: &mut Vec<Input>,
+    ) {
+        each!(self, port => port.completion(user_data, result, ring, inputs));
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion) {
+        each!(self, port => port.complete(completion));
+    }
+
+    fn pin(&mut self, buffer: Buffer) {
+        each!(self, port => port.pin(buffer));
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        each!(self, port => port.release(buffer));
+    }
+
+    #[inline]
+    fn flush(&mut self, ring: &mut Ring) {
+        each!(self, port => port.flush(ring));
+    }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        each!(self, port => port.next_wake())
+    }
+
+    fn mail(&mut self, letter: Box<dyn Any + Send>) {
+        each!(self, port => port.mail(letter));
+    }
+
+    #[inline]
+    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        each!(self, port => port.next_letter())
+    }
+}
+
+impl ExportPort for AnyPort {
+    fn owns(&self, buffer: Buffer) -> bool {
+        each!(self, port => port.owns(buffer))
+    }
+
+    fn statistics(&self) -> Statistics {
+        each!(self, port => port.statistics())
+    }
+}
+
+/// A letter to one of a shard's ports.
+pub struct ToPort {
+    /// Which.
+    pub port: PortNumber,
+    /// What that port knows.
+    pub letter: Box<dyn Any + Send>,
+}
+
+/// All ports of a shard, by number. See the module's prose.
+pub struct Ports<P = AnyPort> {
+    ports: Vec<P>,
+}
+
+impl<P: ExportPort> Ports<P> {
+    /// Of these, numbered in this order.
+    ///
+    /// # Panics
+    ///
+    /// There are more than [`PORTS_MAX`].
+    #[must_use]
+    pub fn new(ports: Vec<P>) -> Ports<P> {
+        assert!(
+            ports.len() <= PORTS_MAX,
+            "a shard has at most {PORTS_MAX} ports"
+        );
+        Ports { ports }
+    }
+
+    /// The ports.
+    pub fn as_slice(&self) -> &[P] {
+        &self.ports
+    }
+
+    /// Lets a port act that may start operations and ask requests.
+    #[inline]
+    fn act(
+        &mut self,
+        number: PortNumber,
+        ring: &mut Ring,
+        inputs: &mut Vec<Input>,
+        act: impl FnOnce(&mut P, &mut Ring, &mut Vec<Input>),
+    ) {
+        let before = inputs.len();
+        ring.speak_for(number);
+        let port = self.ports.get_mut(usize::from(number.get()));
+        let port = port.expect("nobody but a port starts operations, and ports stay");
+        act(port, ring, inputs);
+        if number.get() > 0 {
+            name_requests(number, &mut inputs[before..]);
+        }
+    }
+
+    fn owner(&mut self, buffer: Buffer) -> &mut P {
+        let owner = self.ports.iter_mut().find(|port| port.owns(buffer));
+        owner.expect("a request's memory is that of the port which asked it")
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = PortNumber> + use<P> {
+        (0..self.ports.len()).map(PortNumber::new)
+    }
+}
+
+/// Writes the port's number above the tags of its requests.
+fn name_requests(number: PortNumber, inputs: &mut [Input]) {
+    for input in inputs {
+        if let Input::Request(request) = input {
+            assert!(
+                request.tag <= TAG_MASK,
+                "a port's tags have at most {TAG_BITS} bits"
+            );
+            request.tag |= u64::from(number.get()) << TAG_BITS;
+        }
+    }
+}
+
+impl<P: ExportPort> Port for Ports<P> {
+    const TIMED: bool = P::TIMED;
+
+    #[inline]
+    fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
+        for number in self.numbers() {
+            self.act(number, ring, inputs, |port, ring, inputs| {
+                port.poll(now, ring, inputs);
+            });
+        }
+    }
+
+    #[inline]
+    fn completion(
+        &mut self,
+        user_data: u64,
+        result: i32,
+        ring: &mut Ring,
+        inputs: &mut Vec<Input>,
+    ) {
+        let (number, user_data) = PortNumber::of_operation(user_data);
+        self.act(number, ring, inputs, |port, ring, inputs| {
+            port.completion(user_data, result, ring, inputs);
+        });
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion) {
+        let number = (completion.tag >> TAG_BITS) as usize;
+        let port = self.ports.get_mut(number);
+        let port = port.expect("nobody but a port asks, and ports stay");
+        port.complete(Completion {
+            tag: completion.tag & TAG_MASK,
+            ..completion
+        });
+    }
+
+    #[cold]
+    fn pin(&mut self, buffer: Buffer) {
+        self.owner(buffer).pin(buffer);
+    }
+
+    #[cold]
+    fn release(&mut self, buffer: Buffer) {
+        self.owner(buffer).release(buffer);
+    }
+
+    #[inline]
+    fn flush(&mut self, ring: &mut Ring) {
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            ring.speak_for(PortNumber::new(at));
+            port.flush(ring);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        self.ports.iter().filter_map(Port::next_wake).min()
+    }
+
+    fn mail(&mut self, letter: Box<dyn Any + Send>) {
+        let Ok(letter) = letter.downcast::<ToPort>() else {
+            unreachable!("a letter that is addressed to no port");
+        };
+        let port = self.ports.get_mut(usize::from(letter.port.get()));
+        port.expect("letters are for ports that there are")
+            .mail(letter.letter);
+    }
+
+    #[inline]
+    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            if let Some((shard, letter)) = port.next_letter() {
+                let port = PortNumber::new(at);
+                return Some((shard, Box::new(ToPort { port, letter })));
+            }
+        }
+        None
+    }
+}
+
+/// Whoever counts for each of the exports of a shard.
+pub trait Counted {
+    /// Writes what each export has counted, by number.
+    fn count(&self, into: &mut [Statistics]);
+}
+
+impl<P: ExportPort> Counted for Ports<P> {
+    fn count(&self, into: &mut [Statistics]) {
+        for (place, port) in into.iter_mut().zip(&self.ports) {
+            *place = port.statistics();
+        }
+    }
+}
+
+/// No export at all.
+impl Counted for () {
+    fn count(&self, _: &mut [Statistics]) {}
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The exports of a serving process: how clients reach its volumes.
+
+use super::hearer::Hearer;
+use super::runtime::{Clients, Shared};
+use anyhow::{Result, bail};
+use drives::arena::Pool;
+use drives::port::{PORTS_MAX, PortNumber};
+use engine::control::record::Record;
+use engine::units::{ShardId, VolumeId};
+use exports::export::{Bind, Export, Letters, MakeExportPort, Offer, Place, Surroundings};
+use exports::ports::Ports;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often what is offered is compared with what the drives can do.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// All of them, by the number of their ports.
+#[derive(Clone)]
+pub(super) struct Exports(Arc<Mutex<Vec<Box<dyn Export>>>>);
+
+impl Exports {
+    /// Binds them all, in the folder of the API's socket where nobody says where.
+    ///
+    /// # Errors
+    /// One sentence about the socket or device that cannot be made.
+    pub fn bind(binds: Vec<Bind>, api: &Path, hearer: &Arc<dyn Hearer>) -> Result<Exports> {
+        assert!(
+            binds.len() <= PORTS_MAX,
+            "there are no more than {PORTS_MAX} kinds of exports"
+        );
+        let hearer = hearer.clone();
+        let surroundings = Surroundings {
+            socket_folder: api.parent().unwrap_or(Path::new("")).to_owned(),
+            say: Arc::new(move |sentence| hearer.say(sentence)),
+        };
+        let bound = binds.into_iter().map(|bind| bind(&surroundings));
+        let bound: Vec<_> = bound.collect::<Result<_>>()?;
+        Ok(Exports(Arc::new(Mutex::new(bound))))
+    }
+
+    /// An export that panicked still has its sockets.
+    fn all(&self) -> MutexGuard<'_, Vec<Box<dyn Export>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares them for the volumes, with so much payload memory of each shard for all together.
+    ///
+    /// # Errors
+    /// A volume cannot be offered.
+    pub fn prepare(&self, offers: &[Offer], shard_payload_bytes: u64) -> Result<()> {
+        let mut all = self.all();
+        let pool_bytes = shard_payload_bytes / all.len().max(1) as u64;
+        all.iter_mut()
+            .try_for_each(|export| export.prepare(offers, pool_bytes))
+    }
+
+    /// Where the volumes that are `started` can be reached.
+    pub fn addresses(&self, started: &[(VolumeId, String)]) -> Vec<String> {
+        let all = self.all();
+        let of = |(_, name): &(VolumeId, String)| -> Vec<String> {
+            all.iter().flat_map(|one| one.addresses(name)).collect()
+        };
+        started.iter().flat_map(of).collect()
+    }
+
+    /// Their ports, for the data threads.
+    pub fn clients(&self, shards: u8) -> Clients<Ports> {
+        let all = self.all();
+        let makers: Vec<MakeExportPort> = all.iter().map(|export| export.ports()).collect();
+        Clients {
+            kinds: all.iter().map(|export| export.kind()).collect(),
+            make_port: Arc::new(move |shard: ShardId, pool: Pool| {
+                let pools = pool.split(makers.len());
+                let places = pools.into_iter().map(|pool| Place {
+                    shard,
+                    shards,
+                    pool,
+                });
+                let ports = makers.iter().zip(places).map(|(make, place)| make(place));
+                Ok(Ports::new(ports.collect::<Result<_>>()?))
+            }),
+        }
+    }
+
+    /// Lets clients in.
+    ///
+    /// # Errors
+    /// The system refuses something.
+    pub fn open(&self, shared: &Shared) -> Result<()> {
+        let mut all = self.all();
+        let each = all.iter_mut().enumerate();
+        for (at, export) in each {
+            export.open(&letters(shared, at))?;
+        }
+        Ok(())
+    }
+
+    /// Looks every second whether what clients are offered is still so, while the array serves: a drive may turn out not to
+    /// discard, and one that cannot may join or leave.
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub fn keep_true(&self, shared: Arc<Shared>, started: Vec<(VolumeId, String)>) -> Result<()> {
+        let exports = self.clone();
+        let look = move || {
+            while !shared.has_quit() {
+                std::thread::sleep(LOOK_EVERY);
+                let offers = offers(&shared.snapshot().record, &started);
+                for (at, export) in exports.all().iter_mut().enumerate() {
+                    export.renew(&offers, &letters(&shared, at));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("offer".to_owned());
+        thread.spawn(look)?;
+        Ok(())
+    }
+
+    /// Ends all clients in order: what is in flight is answered, then they are disconnected.
+    ///
+    /// # Errors
+    /// Clients did not end in time.
+    pub fn stop(&self, shared: &Shared, within: Duration) -> Result<()> {
+        let mut all = self.all();
+        let left = Arc::new(AtomicUsize::new(all.len() * usize::from(shared.shards())));
+        let count = left.clone();
+        let ended: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            count.fetch_sub(1, Ordering::AcqRel);
+        });
+        for (at, export) in all.iter_mut().enumerate() {
+            export.stop(&letters(shared, at), &ended);
+        }
+        drop(all);
+        let deadline = Instant::now() + within;
+        while left.load(Ordering::Acquire) > 0 {
+            if Instant::now() > deadline {
+                bail!("clients did not end within {} s", within.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Removes the files of their sockets.
+    pub fn release(&self) {
+        self.all().clear();
+    }
+}
+
+fn letters(shared: &Shared, at: usize) -> Letters {
+    Letters::new(shared.mail(), PortNumber::new(at))
+}
+
+/// What clients are offered of the volumes that are `started`, with their names.
+pub(super) fn offers(record: &Record, started: &[(VolumeId, String)]) -> Vec<Offer> {
+    let offer = |(id, name): &(VolumeId, String)| {
+        let at = usize::from(id.0);
+        let volume = &record.volumes[at];
+        let shape = &volume.geometry;
+        Offer {
+            volume: *id,
+            name: name.clone(),
+            description: format!("{} of {} members", shape.level, shape.members),
+            size_bytes: shape.size_bytes,
+            block_bytes: shape.block_bytes,
+            row_bytes: shape.row_bytes(),
+            read_only: volume.read_only,
+            discards: record.discards(at),
+        }
+    };
+    started.iter().map(offer).collect()
+}
