@@ -269,7 +269,8 @@ impl Engine {
     }
 
     /// The memory of the command or computation that a token names, in order.
-    #[inline]
+    // As with `RingWorld::io`, which asks for it: not left to the compiler.
+    #[inline(always)]
     pub fn memory(&self, token: Token) -> Segments<'_> {
         if token.is_single() {
             return Segments::alone(self.flight.singles[token.index()].memory());
