@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plants bugs one by one and shows who finds each. Options and all else: planted.py, beside this.
+# Plants bugs one by one and shows who finds each. Options and all else: planted/main.py.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain
 "$root/scripts/setup.sh" build
-exec "$root/scripts/planted.py" "$@"
+exec "$root/scripts/planted/main.py" "$@"

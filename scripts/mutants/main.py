@@ -41,6 +41,7 @@ import tomllib
 
 sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
+import copies  # noqa: E402
 from progress import Progress  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -75,21 +76,6 @@ def say(text):
 def cargo_mutants(arguments, **options):
     command = ["cargo", "mutants", "--no-config", "--no-shuffle", "--colors", "never", *arguments]
     return subprocess.Popen(command, cwd=TREE, text=True, **options)
-
-
-def renew_tree():
-    """The copy in which functions are changed; files that are as they were keep their times, and so their builds."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                            stdout=subprocess.PIPE, check=True, text=True).stdout.split("\0")
-    wanted = {name for name in listed if name and (ROOT / name).is_file()}
-    for name in sorted(wanted):
-        source, copy = ROOT / name, TREE / name
-        if not copy.is_file() or copy.read_bytes() != source.read_bytes():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, copy)
-    for copy in TREE.glob("crates/**/*"):
-        if copy.is_file() and str(copy.relative_to(TREE)) not in wanted:
-            copy.unlink()
 
 
 def function_of(mutant):
@@ -328,7 +314,7 @@ def parse():
 def main():
     arguments = parse()
     TREE.mkdir(parents=True, exist_ok=True)
-    renew_tree()
+    copies.renew(ROOT, TREE)
     everything = all_mutants()
     results = known_outcomes()
     mutants = selected(arguments, everything, results)

@@ -25,7 +25,6 @@ use engine::units::{MemberId, Slot, VolumeId};
 use metadata::imsm::choose::{Assembly, MemberState as Chosen, choose};
 use metadata::imsm::start::{ReadOnlyReason, StartMode, StartOptions, SyncWork};
 use metadata::imsm::{BadBlockEntry, Mpb, SectorSize, Volume};
-use planted::{Bug, planted};
 use wrong_drives::{no_array, several_arrays};
 
 const SECTOR_BYTES: u64 = 512;
@@ -411,7 +410,7 @@ fn slots_of(
             .map(|at| MemberId(at as u8));
         SlotRecord {
             member,
-            current: member.is_some() && (!entry.out_of_sync || planted(Bug::StaleMemberUsed)),
+            current: member.is_some() && !entry.out_of_sync,
         }
     };
     volume
@@ -440,8 +439,6 @@ fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
     let (kind, from_sector) = match sync {
         SyncWork::None => return None,
         SyncWork::InitialSync { from_sector } => (SyncKind::Initial, *from_sector),
-        SyncWork::Resync { .. } if planted(Bug::CrashForgotten) => return None,
-        SyncWork::Rebuild { .. } if planted(Bug::StaleMemberUsed) => return None,
         SyncWork::Resync { from_sector } => (SyncKind::Resync, *from_sector),
         SyncWork::Rebuild {
             slots, from_sector, ..

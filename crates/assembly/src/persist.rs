@@ -25,7 +25,6 @@ use metadata::imsm::log::HEADER_BYTES;
 use metadata::imsm::place::Placement;
 use metadata::imsm::shadow::{self, has_room};
 use metadata::imsm::{Mpb, RecordPrint, SectorSize, Serial};
-use planted::{Bug, planted};
 
 /// What the persister knows of a drive.
 #[derive(Clone, Copy, Debug)]
@@ -161,15 +160,11 @@ impl Persister {
         let shadow = shadow::encode(mpb, holds, self.sector)
             .ok()
             .filter(|_| has_room(&placement, mpb) && !keeps_shadow)
-            .filter(|_| !planted(Bug::ShadowForgotten))
             .map(|bytes| (placement.shadow().offset_bytes, bytes));
         let own = (placement.image(image.len()).offset_bytes, image.clone());
         self.drives[member.0 as usize].holds = self.written.print;
         // Before the record that makes bits clearable is durable, nobody may come back by older bits.
         let headers = self.headers_for(member);
-        if planted(Bug::ShadowAfterRecord) {
-            return Ok(headers.into_iter().chain([own]).chain(shadow).collect());
-        }
         Ok(headers.into_iter().chain(shadow).chain([own]).collect())
     }
 
@@ -178,7 +173,6 @@ impl Persister {
         let mut next = self.written.clone();
         match next.follow(record, &self.drives, self.sector) {
             Ok(()) => {}
-            Err(_) if planted(Bug::InexpressibleInPart) => next.seen = record.clone(),
             Err(error) => return Err(error),
         }
         self.written = next;

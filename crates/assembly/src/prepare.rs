@@ -11,7 +11,6 @@ use anyhow::Result;
 use metadata::imsm::Mpb;
 use metadata::imsm::choose::{Assembly, Eviction, MemberState};
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
-use planted::{Bug, planted};
 
 /// Makes durable, on the drives and in `mpb`, what must be so before anything starts; returns what the user
 /// should know. Absences come before a replay: a member that it went without must not come back as if it
@@ -37,21 +36,14 @@ pub fn prepare<M: Member>(
     let [back, others] =
         [back, others].map(|of| of.iter().map(|&at| &drives[at]).collect::<Vec<_>>());
     let mut write = |mpb: &mut Mpb| -> Result<()> {
-        if !planted(Bug::UpdateLeftUnfinished) {
-            finish_update(unfinished.take(), drives)?;
-        }
+        finish_update(unfinished.take(), drives)?;
         mpb.bump_generation();
         // A record that takes a drive back names one that is missing until that has it.
-        if !planted(Bug::TakenBackLast) {
-            write_record(mpb, &back)?;
-        }
+        write_record(mpb, &back)?;
         write_record(mpb, &others)?;
-        if planted(Bug::TakenBackLast) {
-            write_record(mpb, &back)?;
-        }
         Ok(())
     };
-    if has_old_copy(assembly) && written.contains(&true) && !planted(Bug::OldCopyReturns) {
+    if has_old_copy(assembly) && written.contains(&true) {
         // Nobody knows what it was away for: it must not come back by the bitmap once it is marked failed.
         for bitmap in bitmaps.iter_mut() {
             bitmap.header.events_cleared = u64::from(mpb.generation) + 1;
@@ -62,7 +54,7 @@ pub fn prepare<M: Member>(
         mpb: mpb.clone(),
         ..assembly.clone()
     };
-    let absent = !planted(Bug::AbsenceNotRecorded) && absences.record_absences(|at| written[at])?;
+    let absent = absences.record_absences(|at| written[at])?;
     let changed = absent | assembly.rewrite_needed;
     *mpb = absences.mpb;
     if changed {
@@ -81,9 +73,7 @@ pub fn prepare<M: Member>(
         .into_iter()
         .map(|at| &drives[at])
         .collect();
-    if !planted(Bug::OldLogKept) {
-        initialise_all(&with_log, &all)?;
-    }
+    initialise_all(&with_log, &all)?;
     follow(bitmaps, mpb, modes);
     let kept = |bitmap: &&mut FoundBitmap| written[bitmap.at];
     write_all(bitmaps.iter_mut().filter(kept), &actives, mpb.generation)?;

@@ -24,7 +24,6 @@
 //! world writes zeros ([`crate::world::World::io`]), so that this errno comes here for nothing harmless.
 
 use crate::plan::StepKind;
-use planted::{Bug, planted};
 
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
@@ -140,11 +139,7 @@ pub enum Reaction {
 #[must_use]
 pub fn reaction(asked: Asked, errno: i32, kind: MemberKind, redundant: bool) -> Reaction {
     if asked == Asked::Durability {
-        return if planted(Bug::FlushRetried) {
-            Reaction::Retry
-        } else {
-            Reaction::FailMember
-        };
+        return Reaction::FailMember;
     }
     match (errno, kind) {
         (EINTR | EAGAIN | ENOMEM, _)

@@ -17,11 +17,6 @@ mod help;
 mod manual;
 mod terminal;
 
-const _: () = assert!(
-    !planted::POSSIBLE,
-    "built with planted bugs: they are for tests only"
-);
-
 /// `bench` shows how often a request takes memory from the allocator: never.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -9,7 +9,6 @@ use metadata::imsm::bitmap::Header;
 use metadata::imsm::build::{BuildError, NewDrive, RebuildTarget};
 use metadata::imsm::place::encode_image;
 use metadata::imsm::{Disk, EncodeError, Mpb, RecordPrint, SectorSize};
-use planted::{Bug, planted};
 use std::fmt;
 use std::ops::Range;
 
@@ -239,7 +238,7 @@ impl Change<'_> {
         let goes_on = |at: usize| {
             let of = now.volumes.get(at);
             let without = |volume: &VolumeRecord| volume.does_without(MemberId(member as u8));
-            of.is_none_or(without) || planted(Bug::LossRecordedEverywhere)
+            of.is_none_or(without)
         };
         let marked = self.mpb.mark_failed_in(row, goes_on);
         marked.map_err(Inexpressible::of(CHANGE))
@@ -283,7 +282,6 @@ impl Change<'_> {
             Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => Ok(()),
             // Given up. If the drive has failed as well, that has ended it already. If not, it keeps its place,
             // and what is written from now on it lacks, whether or not the rebuild had been there.
-            Some(SyncKind::Rebuild(_)) if planted(Bug::GivenUpCheckpointKept) => Ok(()),
             Some(SyncKind::Rebuild(_)) => self.mpb.set_checkpoint(at, 0),
             Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
         };

@@ -4,15 +4,11 @@
 use super::Controller;
 use crate::event::Event;
 use crate::units::MemberId;
-use planted::{Bug, planted};
 
 impl Controller {
     /// Whether all drives of a volume can discard, those that it is being copied to included.
     pub(super) fn discards(&self, at: usize) -> bool {
         let mut copies = self.copy_targets().iter();
-        if planted(Bug::DiscardsApart) {
-            return true;
-        }
         self.record.discards(at) && copies.all(|to| self.record.members[usize::from(to.0)].discards)
     }
 
@@ -23,10 +19,7 @@ impl Controller {
             return;
         };
         let is_new = !core::mem::replace(&mut drive.volatile_cache, true);
-        if is_new && planted(Bug::TurnedVolatileIgnored) {
-            // Who asks is told that it is, and the shards are not.
-            self.event(Event::CacheTurnedVolatile(member));
-        } else if is_new {
+        if is_new {
             self.event(Event::CacheTurnedVolatile(member));
             self.view_changed();
         }

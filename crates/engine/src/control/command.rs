@@ -8,7 +8,6 @@ use crate::event::JobName;
 use crate::limits::CONTAINER_MEMBERS_MAX;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
-use planted::{Bug, planted};
 
 impl Controller {
     pub(super) fn command(&mut self, command: Command) -> Result<(), Refused> {
@@ -131,7 +130,7 @@ impl Controller {
             let slots = volume.slots.iter_mut();
             slots
                 // What a volume that has failed has nowhere else stays its own: it needs this very drive back.
-                .filter(|slot| !slot.current || planted(Bug::RemovedFromFailed))
+                .filter(|slot| !slot.current)
                 .filter(|slot| slot.member == Some(member))
                 .for_each(|slot| slot.member = None);
         }

@@ -16,7 +16,6 @@ use crate::event::Event;
 use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, MemberSet, Nanos, Slot, SlotSet, VolumeId};
-use planted::{Bug, planted};
 
 /// A member that is not used any more, and of which it is not decided what goes on record.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +74,7 @@ impl Controller {
             survived,
             in_any_case: replaced || known == Some(MemberState::Spare),
         });
-        if errno == 0 || planted(Bug::HostBlamesDrives) {
+        if errno == 0 {
             // An operator has asked for it.
             self.decide_failures();
         }
@@ -141,8 +140,7 @@ impl Controller {
     fn goes_on_record(&self, undecided: &Undecided) -> bool {
         let is_the_hosts = |at: usize| self.marks[at].lost_by == Some(undecided.errno);
         let mut survivors = (0..self.marks.len()).filter(|&at| undecided.survived >> at & 1 == 1);
-        undecided.in_any_case
-            || survivors.any(|at| !is_the_hosts(at) || planted(Bug::HostBlamesDrives))
+        undecided.in_any_case || survivors.any(|at| !is_the_hosts(at))
     }
 
     /// A member whose new state is in the record already is not used any more. It is announced like a
@@ -175,7 +173,7 @@ impl Controller {
             return false;
         }
         let left: SlotSet = self.current_slots(volume);
-        if volume.geometry.survives(left) || planted(Bug::HopelessLossRecorded) {
+        if volume.geometry.survives(left) {
             return true;
         }
         // Recording this failure would make the loss permanent; without it the array can still be
@@ -188,9 +186,6 @@ impl Controller {
 
     /// Puts a failure on record; `survived` are the volumes that went on without the member, as bits.
     fn mark_failed(&mut self, member: MemberId, survived: u32) {
-        if planted(Bug::FailureNotMarked) {
-            return;
-        }
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
             let survives = survived >> at & 1 == 1;
@@ -221,9 +216,7 @@ impl Controller {
     pub(super) fn run_failures(&mut self) {
         let mut done = MemberSet::default();
         for failure in &self.failures {
-            if (self.updater.has(failure.version) || planted(Bug::FailureAnnouncedEarly))
-                && (self.all_adopted(failure.epoch) || planted(Bug::EpochNotAwaited))
-            {
+            if self.updater.has(failure.version) && self.all_adopted(failure.epoch) {
                 done.insert(failure.member);
             }
         }

@@ -10,7 +10,6 @@ use crate::control::marks::Filling;
 use crate::control::record::{JobKind, MemberState, SyncKind, SyncRecord};
 use crate::event::JobName;
 use crate::units::{MemberId, Slot};
-use planted::{Bug, planted};
 
 impl Controller {
     /// A job that will not get to its end is ended here.
@@ -28,9 +27,8 @@ impl Controller {
     /// record says that it has nothing.
     fn give_up_rebuild(&mut self, at: usize) {
         let on_record = self.record.volumes[at].sync;
-        let forgotten = planted(Bug::GivenUpBeforeRecord);
         let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
-        if on_record.is_some_and(|sync| sync.done_bytes > 0) && !forgotten {
+        if on_record.is_some_and(|sync| sync.done_bytes > 0) {
             if core::mem::replace(&mut job.begins_anew, true) {
                 // The metadata cannot express that: the drive gets what is written for as long as the array runs.
                 return self.halt_job(at);
@@ -39,7 +37,7 @@ impl Controller {
                 sync.done_bytes = 0;
             }
             self.changed();
-        } else if self.updater.is_durable() || self.recorders().is_empty() || forgotten {
+        } else if self.updater.is_durable() || self.recorders().is_empty() {
             self.end_job(at, false);
         }
     }
@@ -88,9 +86,7 @@ impl Controller {
 
     /// After a rebuild: what else the crash before it has put in doubt.
     fn resync_if_due(&mut self, at: usize) {
-        if core::mem::take(&mut self.record.volumes[at].then_resync)
-            && !planted(Bug::ResyncForgotten)
-        {
+        if core::mem::take(&mut self.record.volumes[at].then_resync) {
             let shape = self.record.volumes[at].geometry;
             let sync = SyncRecord {
                 kind: SyncKind::Resync,
@@ -167,7 +163,7 @@ impl Controller {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
                     // A record that names the new drive may be on some members already: the other drives'
                     // failures change nothing about that.
-                    let may_end = self.switch.is_none() || planted(Bug::SwitchGivenUp);
+                    let may_end = self.switch.is_none();
                     to == member || old == Some(member) || (self.marks[at].failed && may_end)
                 }
                 // There is nothing left to compare with, and a rebuild may be due.

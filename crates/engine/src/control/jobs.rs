@@ -10,9 +10,8 @@ use crate::control::record::{JobKind, JobView, Record, SyncKind};
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
-use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, VolumeId};
+use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// What is asked only of the job whose turn it is.
 pub(super) const ACTIVE: &str = "the volume has a job";
@@ -382,7 +381,6 @@ impl Controller {
             self.jobs.ending = true;
             let id = job.view.id;
             let members = self.flushed_for(at);
-            let members = MemberSet(members.0 * u128::from(!planted(Bug::RebuildNotFlushed)));
             return self.flush(members, FlushPurpose::JobEnd(id));
         }
         let due = self.now.since(self.jobs.last_checkpoint) >= CHECKPOINT_EVERY;
@@ -397,7 +395,6 @@ impl Controller {
         let id = job.view.id;
         self.jobs.flushed_bytes = job.view.done_band * job.window_bytes;
         let members = self.flushed_for(at);
-        let members = MemberSet(members.0 * u128::from(!planted(Bug::CheckpointBeforeFlush)));
         self.flush(members, FlushPurpose::Checkpoint(id));
     }
 
@@ -414,7 +411,7 @@ impl Controller {
     /// Starts the picked job once the record that names it is durable.
     fn start_job(&mut self, at: usize) {
         let repairs = self.jobs.kind(at) == Some(JobKind::Check { repair: true });
-        let recorded = self.is_durable() || planted(Bug::JobBeforeRecord);
+        let recorded = self.is_durable();
         if !recorded || (repairs && !self.marks[at].writes_allowed()) {
             return;
         }
@@ -466,8 +463,7 @@ impl Controller {
         let Some(at) = self.still_active(id).filter(|_| complete) else {
             return;
         };
-        let more = u64::from(planted(Bug::CheckpointTooFar)) << 16;
-        let done_bytes = self.jobs.flushed_bytes + more;
+        let done_bytes = self.jobs.flushed_bytes;
         if let Some(job) = &mut self.jobs.jobs[at] {
             job.kept_bytes = done_bytes;
         }

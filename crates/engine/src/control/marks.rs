@@ -6,7 +6,6 @@ use crate::control::flush_purpose::FlushPurpose;
 use crate::control::record::{JobKind, VolumeRecord};
 use crate::event::Event;
 use crate::units::{MemberSet, ShardId, VolumeId};
-use planted::{Bug, planted};
 
 /// Where a volume is between clean and dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,8 +97,7 @@ impl VolumeMarks {
 
     /// Nothing more will happen to the mark by itself.
     pub fn is_settled(&self) -> bool {
-        let forgotten = planted(Bug::StoppedWhileDirty) && self.mark == Mark::Dirty;
-        matches!(self.mark, Mark::Clean | Mark::Rested) || self.failed || forgotten
+        matches!(self.mark, Mark::Clean | Mark::Rested) || self.failed
     }
 
     /// As [`VolumeMarks::is_settled`], for a volume that is only read.
@@ -122,12 +120,10 @@ impl Controller {
         }
         match self.marks[at].mark {
             Mark::Clean if self.wants_dirty(at) => {
-                self.record.volumes[at].dirty = !planted(Bug::DirtyForgotten);
+                self.record.volumes[at].dirty = true;
                 self.marks[at].mark = Mark::Dirtying(self.changed());
             }
-            Mark::Dirtying(version)
-                if self.updater.has(version) || planted(Bug::DirtyNotWaitedFor) =>
-            {
+            Mark::Dirtying(version) if self.updater.has(version) => {
                 self.allow_writes(at);
                 self.event(Event::DirtyMark {
                     volume,
@@ -146,16 +142,13 @@ impl Controller {
             // A write met the fence. It may be a piece that another shard has sent on before it knew of the
             // fence, and that shard's draining waits for it.
             Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
-            Mark::Fencing(epoch)
-                if self.all_confirmed(epoch) || planted(Bug::CleanWithoutFence) =>
-            {
+            Mark::Fencing(epoch) if self.all_confirmed(epoch) => {
                 self.marks[at].mark = Mark::Drained;
                 self.moved = true;
             }
             Mark::Drained if self.may_flush() => {
                 self.marks[at].mark = Mark::Flushing;
                 let members = MemberSet(self.record.active().0 | self.copy_targets().0);
-                let members = MemberSet(members.0 * u128::from(!planted(Bug::CleanWithoutFlush)));
                 self.flush(members, FlushPurpose::Clean(at));
             }
             Mark::Cleaning(version) if self.updater.has(version) => {
@@ -214,6 +207,6 @@ impl Controller {
         let may = !marks.failed && self.has_settled_failures() && self.becomes_clean(at);
         // Whoever waits for the array to open would wait in vain behind a fence.
         let quiet = quiet && !self.opening.is_under_way();
-        may && (quiet || (self.stopping && !planted(Bug::StoppedWhileDirty)))
+        may && (quiet || self.stopping)
     }
 }

@@ -43,7 +43,6 @@ use flush_purpose::FlushPurpose;
 use jobs::Jobs;
 use marks::VolumeMarks;
 use message::Message;
-use planted::{Bug, planted};
 use update::Updater;
 
 /// What the controller wants done.
@@ -453,7 +452,7 @@ impl Controller {
                 readable: current,
                 writable: current,
                 shadowed: SlotSet(0),
-                in_sync: (!unsynced && !volume.then_resync) || planted(Bug::UnsyncedTrusted),
+                in_sync: !unsynced && !volume.then_resync,
                 logged: volume.is_logged(),
                 behind: self.record.behind(volume),
             },

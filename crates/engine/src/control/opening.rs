@@ -16,7 +16,6 @@
 
 use super::Controller;
 use crate::control::marks::Mark;
-use planted::{Bug, planted};
 
 /// Updates of the record before the first write: a copy one behind would be taken for current.
 const UPDATES_BEFORE_WRITES: u64 = 2;
@@ -51,8 +50,7 @@ impl Controller {
         let generation = self.record.generation;
         for volume in &mut self.record.volumes {
             let is_whole = volume.slots.iter().all(|slot| slot.current);
-            if is_whole && !volume.read_only && !volume.not_started && !planted(Bug::OldCopyReturns)
-            {
+            if is_whole && !volume.read_only && !volume.not_started {
                 volume.leave_absent_behind(generation);
             }
         }
@@ -76,7 +74,7 @@ impl Controller {
         }
         let updates = self.updater.completed();
         let is_recorded = self.updater.has(self.opening.version);
-        if (is_recorded && updates >= UPDATES_BEFORE_WRITES) || planted(Bug::StartNotRecorded) {
+        if is_recorded && updates >= UPDATES_BEFORE_WRITES {
             self.opening.is_done = true;
             for at in 0..self.marks.len() {
                 if self.marks[at].mark == Mark::Dirty {

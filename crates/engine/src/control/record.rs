@@ -11,7 +11,6 @@ use crate::policy::MemberKind;
 use crate::units::{MemberId, MemberSet, Slot, SlotSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// What a drive that comes back is known to hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,7 +148,7 @@ impl VolumeRecord {
     /// Whether its writes go through a write-hole log.
     #[must_use]
     pub fn is_logged(&self) -> bool {
-        self.log.is_some() && self.geometry.may_have_log() && !planted(Bug::LogSkipped)
+        self.log.is_some() && self.geometry.may_have_log()
     }
 
     /// Slots with a drive whose content is current.
@@ -227,7 +226,7 @@ impl Record {
     pub(crate) fn behind(&self, volume: &VolumeRecord) -> SlotSet {
         let is_behind = |member: MemberId| {
             let record = self.members.get(usize::from(member.0));
-            record.is_some_and(|record| record.behind) && !planted(Bug::ResyncFromOlder)
+            record.is_some_and(|record| record.behind)
         };
         let slots = (0u8..).zip(&volume.slots);
         slots

@@ -18,14 +18,10 @@ use crate::control::record::{
 use crate::control::update::Refusal;
 use crate::event::{Event, JobName, NotRecorded};
 use crate::units::{MemberId, MemberSet, Nanos, VolumeId};
-use planted::{Bug, planted};
 
 impl Controller {
     #[cold]
     pub(crate) fn not_expressible(&mut self, member: MemberId, now: Nanos) {
-        if planted(Bug::InexpressibleIsDurable) {
-            return self.persisted(member, Ok(()), now);
-        }
         self.now = now;
         self.moved = true;
         self.updater.not_expressible(member, now);

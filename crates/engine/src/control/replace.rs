@@ -12,7 +12,6 @@ use super::Controller;
 use crate::control::record::{JobKind, MemberState, Record, SlotRecord};
 use crate::units::{MemberId, MemberSet, Slot};
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// A replacement whose copies are complete and whose record is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +89,7 @@ impl Controller {
     pub(super) fn run_switch(&mut self) {
         if let Some(leaving) = self.leaving
             && self.updater.has(leaving.version)
-            && (self.all_adopted(leaving.epoch) || planted(Bug::ReplacedDriveLeftEarly))
+            && self.all_adopted(leaving.epoch)
         {
             self.leaving = None;
             self.announce(leaving.old);
@@ -98,9 +97,10 @@ impl Controller {
                 self.end_job(at, true);
             }
         }
-        if self.switch.is_some_and(|switch| {
-            self.updater.has(switch.version) || planted(Bug::SwitchBeforeRecord)
-        }) {
+        if self
+            .switch
+            .is_some_and(|switch| self.updater.has(switch.version))
+        {
             self.complete_switch();
         }
     }

@@ -9,13 +9,12 @@ use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::METADATA_RESERVE_BYTES;
 use crate::units::{MemberId, Slot, VolumeId};
-use planted::{Bug, planted};
 
 impl Controller {
     /// Gives slots without a current drive to a spare, and queues what has to be rebuilt.
     pub(super) fn fill_empty_slots(&mut self) {
         // A drive that was being filled keeps its slot on record if its failure turns out to be the host's.
-        let is_undecided = !self.undecided.is_empty() && !planted(Bug::FilledBeforeDecided);
+        let is_undecided = !self.undecided.is_empty();
         if is_undecided || !self.failures.is_empty() {
             return;
         }

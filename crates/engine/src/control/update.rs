@@ -7,7 +7,6 @@
 
 use crate::control::record::Record;
 use crate::units::{MemberId, MemberSet, Nanos};
-use planted::{Bug, planted};
 
 #[derive(Debug)]
 struct Update {
@@ -140,11 +139,7 @@ impl Updater {
             .take(others.count().div_ceil(2) as usize)
             .collect();
         let rest = MemberSet(others.0 & !half.0);
-        let mut order = [joins, half, rest];
-        if planted(Bug::RecordWrittenEverywhere) {
-            order = [live, MemberSet(0), MemberSet(0)];
-        }
-        let [waiting, then @ ..] = order;
+        let [waiting, then @ ..] = [joins, half, rest];
         self.update = Some(Update {
             version: self.version,
             waiting,
@@ -191,11 +186,7 @@ impl Updater {
         if !update.waiting.is_empty() {
             return None;
         }
-        if planted(Bug::HalfIsEnough) && update.reached {
-            self.durable = update.version;
-        }
-        let half_is_all = planted(Bug::MarkOnOneHalf) && update.reached;
-        while update.then.iter().any(|set| !set.is_empty()) && !half_is_all {
+        while update.then.iter().any(|set| !set.is_empty()) {
             let [next, last] = update.then;
             update.waiting = next;
             update.then = [last, MemberSet(0)];

@@ -5,7 +5,6 @@
 
 use super::{Geometry, Level};
 use crate::units::{Slot, SlotSet};
-use planted::{Bug, planted};
 
 /// How a row survives the loss of members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,9 +82,6 @@ impl Geometry {
             } else {
                 row % members
             };
-            if planted(Bug::WrongParitySlot) && turn + 1 == members {
-                return Slot(1);
-            }
             Slot((members - 1 - turn) as u8)
         })
     }

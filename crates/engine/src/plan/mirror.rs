@@ -8,7 +8,6 @@ use super::parity::logged::log_whole;
 use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
-use planted::{Bug, planted};
 
 /// Plans a write of `piece` to every writable slot that holds its data chunk, and to their shadows. May
 /// be called again on the same plan for further pieces.
@@ -95,7 +94,7 @@ pub fn mirror_equal(
     plan.read(shape, 0, source, range, target);
     let copies = SlotSet(shape.data_slots(range.row, data_index).0 & view.writable.0);
     let others = copies.without(source);
-    for slot in others.iter().filter(|_| !planted(Bug::CopiesLeftUnequal)) {
+    for slot in others.iter() {
         let fua = view.must_be_durable();
         plan.write(shape, (1, fua), (slot, view), range, target);
     }
@@ -145,7 +144,7 @@ pub fn zero_row(
         return Err(NotEnoughMembers);
     }
     let mut stage = 0;
-    if view.logged && parity.0 & view.writable.0 != 0 && !planted(Bug::ZeroesUnlogged) {
+    if view.logged && parity.0 & view.writable.0 != 0 {
         log_whole(plan, shape, range)?;
         stage = 1;
     }
@@ -179,11 +178,7 @@ fn zero_slots(
 pub fn flush(plan: &mut Plan, members: SlotSet, shadows: SlotSet) {
     let stage = plan.next_stage();
     let step = |slot| Step::member(StepKind::Flush, stage, slot, 0, 0);
-    let missed = usize::from(planted(Bug::FlushMissesMember));
-    members
-        .iter()
-        .skip(missed)
-        .for_each(|slot| plan.push(step(slot)));
+    members.iter().for_each(|slot| plan.push(step(slot)));
     for slot in shadows.iter() {
         plan.push(Step {
             shadow: true,

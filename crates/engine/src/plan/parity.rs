@@ -16,7 +16,6 @@
 use super::{NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, StepKind};
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
-use planted::{Bug, planted};
 
 pub(super) mod logged;
 
@@ -193,7 +192,7 @@ impl<'a> RowWrite<'a> {
         let from_lowest = u64::MAX << covered.0.trailing_zeros();
         let between = to_highest & from_lowest & self.data.0;
         let lost = covered.0 & !self.view.writable.0 != 0;
-        between == covered.0 && (!lost || covered.count() == 1 || planted(Bug::LostChunkWithOthers))
+        between == covered.0 && (!lost || covered.count() == 1)
     }
 
     /// The slots to read for a band: the cheapest way that the view allows.
@@ -205,7 +204,7 @@ impl<'a> RowWrite<'a> {
         let modify = covered.with(self.parity);
         let reconstruct = SlotSet(self.data.0 & !covered.0);
         let may = |reads: SlotSet| reads.0 & !self.view.readable.0 == 0;
-        let may_modify = (self.view.in_sync || planted(Bug::UnsyncedParityModified)) && may(modify);
+        let may_modify = self.view.in_sync && may(modify);
         if !self.view.in_sync && covered.0 & !self.view.writable.0 != 0 {
             // The new data would live in parity alone, and reads do not trust parity here.
             return Err(NotEnoughMembers);

@@ -3,7 +3,6 @@
 use super::{Step, StepKind};
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
-use planted::{Bug, planted};
 
 /// What may be done with the slots in one row at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +55,7 @@ impl RowView {
     /// read.
     #[must_use]
     pub fn must_be_durable(&self) -> bool {
-        !self.in_sync && !planted(Bug::SourceForgotten)
+        !self.in_sync
     }
 
     /// Which of several copies that may differ is to be taken for their content: always the same one, so that

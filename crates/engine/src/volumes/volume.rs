@@ -11,7 +11,6 @@ use crate::volumes::job::JobRunner;
 use crate::volumes::streams::Streams;
 use crate::volumes::writes::Writes;
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// A volume on a shard.
 #[derive(Debug)]
@@ -160,16 +159,13 @@ impl Volume {
         } else {
             band < job.view().done_band
         };
-        let done = done || (planted(Bug::HighWaterMarkTooHigh) && band <= job.view().done_band);
         match job.view().kind {
             JobKind::Sync => view.in_sync = done,
             JobKind::Rebuild(slot) => {
                 let lost = self.view.slots[slot.0 as usize].is_none_or(|member| failed.has(member));
                 if done && !lost {
                     view.readable = view.readable.with(slot);
-                    if !planted(Bug::WritesMissNewDrive) {
-                        view.writable = view.writable.with(slot);
-                    }
+                    view.writable = view.writable.with(slot);
                 } else {
                     view.readable = view.readable.without(slot);
                     view.writable = view.writable.without(slot);

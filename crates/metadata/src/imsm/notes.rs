@@ -31,7 +31,6 @@ use super::record::{Mpb, SectorSize};
 use super::shadow::is_free;
 use crate::crc32c::crc32c;
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 const MAGIC: &[u8; 16] = b"fullstripe notes";
 const VERSION: u32 = 1;
@@ -118,7 +117,7 @@ pub fn has_mark(copy: &[u8]) -> bool {
 #[must_use]
 pub fn newer_version(copy: &[u8]) -> Option<u32> {
     let found = u32::from_le_bytes(*copy.get(MAGIC.len()..)?.first_chunk()?);
-    (has_mark(copy) && found > VERSION && !planted(Bug::NewerOverwritten)).then_some(found)
+    (has_mark(copy) && found > VERSION).then_some(found)
 }
 
 /// Whether a drive whose places are `placement` has room for notes beside what `mpb` puts on it.

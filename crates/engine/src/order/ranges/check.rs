@@ -1,6 +1,6 @@
 //! What must hold of the table between two turns: see [`crate::shard::check`].
 
-use crate::order::ranges::{BandKey, Entry, Lock, NONE, Ranges, planted_to_overlap};
+use crate::order::ranges::{BandKey, Entry, Lock, NONE, Ranges};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -122,7 +122,7 @@ impl Ranges {
             };
             let other = here.iter().find(overlaps);
             assert!(
-                other.is_none() || planted_to_overlap(),
+                other.is_none(),
                 "locks {index} and {other:?} of {key:?} overlap"
             );
             assert!(

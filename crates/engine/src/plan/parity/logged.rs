@@ -11,7 +11,6 @@ use super::{Band, Bands, NotEnoughMembers, Piece, Plan, RowWrite, Shares, Step, 
 use crate::layout::{Geometry, Location};
 use crate::plan::Range;
 use crate::units::{Buffer, Slot, SlotSet};
-use planted::{Bug, planted};
 
 impl RowWrite<'_> {
     pub(super) fn plan_logged<const BORDERS: usize>(
@@ -31,9 +30,7 @@ impl RowWrite<'_> {
         stage = plan.next_stage();
         let parity = scratch.of(target, 0);
         for band in bands.iter() {
-            if band.reads.0 != 0 || !planted(Bug::FullRowUnlogged) {
-                self.log(plan, stage, band, parity);
-            }
+            self.log(plan, stage, band, parity);
         }
         for &band in bands.iter() {
             let reads = match band.reads {
@@ -57,12 +54,7 @@ impl RowWrite<'_> {
     ) {
         let is_there = band.reads == SlotSet(0).with(target);
         if band.reads != SlotSet(0) && !is_there {
-            let mut read = *band;
-            if planted(Bug::PartialParityIncomplete) {
-                let others = band.reads.without(target);
-                read.reads.0 &= !(others.0 & others.0.wrapping_neg());
-            }
-            self.compute(plan, stage, (&read, &[]), (scratch, target));
+            self.compute(plan, stage, (band, &[]), (scratch, target));
         }
     }
 

@@ -8,17 +8,13 @@
 
 use crate::flight::running::Work;
 use crate::shard::Engine;
-use planted::{Bug, planted};
 
 impl Engine {
     /// Whether a plan has to wait before its next stage; it is advanced when it may go on.
     #[inline]
     pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        if planted(Bug::UnloggedBeforeRecord)
-            || running.has_written()
-            || !matches!(running.work, Work::Write { .. })
-        {
+        if running.has_written() || !matches!(running.work, Work::Write { .. }) {
             return false;
         }
         let volume = &self.volumes[running.volume as usize];

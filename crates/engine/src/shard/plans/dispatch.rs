@@ -9,7 +9,6 @@ use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, StepKind, mirror, 
 use crate::request::Failure;
 use crate::shard::Engine;
 use crate::units::{Slot, SlotSet, VolumeId};
-use planted::{Bug, planted};
 
 /// How many ranges that must keep waiting are remembered while a queue is searched.
 const SKIPPED_MAX: usize = 16;
@@ -102,20 +101,14 @@ impl Engine {
             } else {
                 part.data_index
             };
-            let heedless = match part.kind {
-                PartKind::Background => planted(Bug::JobWithoutRange),
-                PartKind::Reconstruct { .. } => planted(Bug::RepairWithoutRange),
-                _ => false,
-            };
-            let free = heedless
-                || !skipped.overlaps(lock_index, part.low, part.high)
-                    && match &chosen {
-                        None => !self
-                            .order
-                            .ranges
-                            .is_locked(entry, lock_index, part.low, part.high),
-                        Some(chosen) => self.joins(entry, chosen, &part, &skipped),
-                    };
+            let free = !skipped.overlaps(lock_index, part.low, part.high)
+                && match &chosen {
+                    None => !self
+                        .order
+                        .ranges
+                        .is_locked(entry, lock_index, part.low, part.high),
+                    Some(chosen) => self.joins(entry, chosen, &part, &skipped),
+                };
             if free {
                 self.order.ranges.unlink(entry, before, at);
                 chosen = Some(self.join(chosen, at, lock_index));
@@ -254,7 +247,7 @@ impl Engine {
                 (PartKind::Zero { .. }, Some(piecewise)) => (piecewise.chunk(), self.desk.zeros()),
                 _ => (part.data_index, part.buffer),
             };
-            fua_any |= part.is_fua() && !planted(Bug::FuaIgnored);
+            fua_any |= part.is_fua();
             if low < high {
                 pieces[count] = Piece {
                     data_index,
@@ -351,7 +344,7 @@ impl Engine {
         let asked_first = SlotSet(readable.0 & first.0).iter().next();
         let readable = asked_first.or(view.source(readable));
         let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
-        let write_back = repairs && !volume.view.read_only && !planted(Bug::RepairForgotten);
+        let write_back = repairs && !volume.view.read_only;
         match (readable, bad.filter(|_| write_back)) {
             (Some(slot), _) if must_equal => {
                 let source = (slot, part.data_index);

@@ -13,7 +13,6 @@ use crate::shard::Engine;
 use crate::token::Token;
 use crate::units::{MemberId, MemberSet};
 use crate::world::Io;
-use planted::{Bug, planted};
 
 impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
@@ -34,12 +33,6 @@ impl Engine {
             _ => Asked::of(step.kind),
         };
         match reaction(asked, error.errno, kind, redundant) {
-            _ if planted(Bug::MissedWriteIgnored) && error.class == ErrorClass::Path => {
-                state.progress = Progress::Done;
-            }
-            _ if planted(Bug::NotSupportedIsDone) && error.class == ErrorClass::NotSupported => {
-                state.progress = Progress::Done;
-            }
             Reaction::Retry
                 if state.retries < RETRIES_MAX && !self.members.failed().has(member) =>
             {
@@ -85,7 +78,7 @@ impl Engine {
     #[inline]
     pub(crate) fn hear_of_failures(&mut self) {
         let failed = self.order.claims.failed();
-        if !failed.within(self.members.failed()) && !planted(Bug::FailureKeptToOneself) {
+        if !failed.within(self.members.failed()) {
             self.heard_of(failed);
         }
     }
@@ -153,9 +146,6 @@ impl Engine {
                     self.desk.ask(Output::Cancel(token));
                 }
             }
-        }
-        if planted(Bug::HungMemberKept) {
-            return;
         }
         for member in MemberSet(late.0 & !self.members.failed().0).iter() {
             self.desk.emit(Event::MemberOverdue(member));

@@ -11,7 +11,6 @@ use crate::layout::Redundancy;
 use crate::plan::StepKind;
 use crate::shard::Engine;
 use crate::units::MemberId;
-use planted::{Bug, planted};
 
 impl Engine {
     /// All steps of a plan are done.
@@ -21,8 +20,7 @@ impl Engine {
             return;
         }
         let running = &self.flight.running[index];
-        let recorded = running.missed().within(self.members.durable_failed())
-            || planted(Bug::AcknowledgedBeforeRecord);
+        let recorded = running.missed().within(self.members.durable_failed());
         if !recorded && self.is_to_be_held(index) {
             self.flight.hold(index);
             return;

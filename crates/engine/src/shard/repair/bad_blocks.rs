@@ -29,7 +29,6 @@ use crate::shard::Engine;
 use crate::token::Token;
 use crate::units::{MemberId, MemberSet, Slot, SlotSet, VolumeId};
 use crate::world::Io;
-use planted::{Bug, planted};
 
 /// ENOSPC: the log has no room to say which part of a range is good again.
 const LOG_FULL: MemberError = MemberError {
@@ -96,7 +95,7 @@ impl Engine {
         let running = &mut self.flight.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         let member = MemberId(state.member);
-        if self.members.failed().has(member) && !planted(Bug::LateAnswerCounts) {
+        if self.members.failed().has(member) {
             // What a failed member says, good or bad, does not count any more.
             self.step_lost(index, at, false);
             return false;

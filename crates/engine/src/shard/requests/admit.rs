@@ -7,7 +7,6 @@ use crate::control::message::Forward;
 use crate::request::{Failure, Operation, Request};
 use crate::shard::Engine;
 use crate::shard::requests::issue::Issued;
-use planted::{Bug, planted};
 
 impl Engine {
     /// Accepts a request of a port.
@@ -198,7 +197,7 @@ impl Engine {
             return false;
         }
         // The write is counted as begun already if it was only its plan that there was no room for.
-        if self.admission[index].counts_as_write() && !planted(Bug::WaitingWriteCountedTwice) {
+        if self.admission[index].counts_as_write() {
             self.volumes[volume].writes.end();
         }
         self.admission[index].count_as_write(false);

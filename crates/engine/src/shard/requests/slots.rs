@@ -5,7 +5,6 @@ use crate::plan::RowView;
 use crate::shard::Engine;
 use crate::units::{Slot, SlotSet};
 use crate::volumes::volume::Volume;
-use planted::{Bug, planted};
 
 impl Engine {
     /// One of the slots that hold a place and can be read.
@@ -21,7 +20,7 @@ impl Engine {
             // One candidate or none.
             return (slots.0 != 0).then(|| Slot(slots.0.trailing_zeros() as u8));
         }
-        if !(view.in_sync || planted(Bug::MirrorReadsAnywhere)) {
+        if !view.in_sync {
             // Mirrors that may differ and must not be made equal.
             return view.source(slots);
         }

@@ -8,7 +8,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
-use planted::{Bug, planted};
 
 /// Decides what container `family` consists of.
 pub(super) fn decide(candidates: &[Candidate], family: u32) -> Result<Assembly, Refusal> {
@@ -307,11 +306,7 @@ impl<'a> Roll<'a> {
         for volume in &mut self.mpb.volumes {
             let same = older.volumes.iter().find(|other| other.name == volume.name);
             let older = same.map_or(0, |other| other.dirty);
-            volume.dirty |= if planted(Bug::DirtyNotUnited) {
-                0
-            } else {
-                older
-            };
+            volume.dirty |= older;
         }
     }
 

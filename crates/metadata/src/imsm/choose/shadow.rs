@@ -27,7 +27,6 @@ use crate::imsm::shadow::Shadow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
-use planted::{Bug, planted};
 
 /// A drive whose own record is torn and whose shadow is whole and lists it as a healthy member.
 #[derive(Clone, Copy)]
@@ -163,9 +162,6 @@ impl<'a> Case<'a> {
 
     fn doubt_about_member(&self, drive: usize, candidate: &Candidate) -> Option<ShadowDoubt> {
         let Some(header) = torn_header(candidate) else {
-            if planted(Bug::ShadowOverRecord) {
-                return None;
-            }
             let drive = candidate.label();
             return Some(ShadowDoubt::NotTorn { drive });
         };

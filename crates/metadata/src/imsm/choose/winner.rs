@@ -5,7 +5,6 @@ use crate::imsm::record::Mpb;
 use crate::imsm::serial::Serial;
 use alloc::string::String;
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// A drive with a record that lists the drive itself as a healthy member.
 #[derive(Clone, Copy)]
@@ -28,7 +27,7 @@ pub(super) enum Standing {
 
 pub(super) fn standing(mpb: &Mpb, serial: &Serial) -> Standing {
     if let Some(row) = mpb.disk_index_of(serial) {
-        return if mpb.disks[row].is_failed() && !planted(Bug::FailedMarkIgnored) {
+        return if mpb.disks[row].is_failed() {
             Standing::MarkedFailed(row)
         } else {
             Standing::Listed(row)
@@ -38,7 +37,6 @@ pub(super) fn standing(mpb: &Mpb, serial: &Serial) -> Standing {
         disk.is_failed() && serial.is_listed_as_failed_by(&disk.serial)
     };
     match mpb.disks.iter().position(failed) {
-        Some(row) if planted(Bug::FailedMarkIgnored) => Standing::Listed(row),
         Some(row) => Standing::MarkedFailed(row),
         None => Standing::Unknown,
     }
@@ -145,7 +143,6 @@ pub(super) fn compare(
             first: half(copies, winner),
             second: half(copies, copy),
         }),
-        Some(_) if planted(Bug::StaleRecordServes) => Ok(Agreement::Interrupted),
         Some(1) => Ok(Agreement::Interrupted),
         Some(_) => Ok(Agreement::Stale),
         // Only where the winner is not the highest: the newer record was written with a drive
@@ -185,9 +182,6 @@ pub(super) fn refuse_split(
             });
         }
         let accuses = serving.iter().any(|carrier| copy.marks_failed(carrier));
-        if planted(Bug::SplitHalvesMerged) {
-            continue;
-        }
         if !is_merely_old && (accuses || is_complete(copies, &copy)) {
             return Err(Refusal::SplitHalves {
                 first: half(copies, winner),

@@ -4,7 +4,6 @@
 use super::codec::{COUNT_AT, RESERVED_BYTES, SIGNATURE_AT, get};
 use super::{ENTRIES_MAX, HEADER_BYTES, Header, HeaderProblem};
 use crate::imsm::SectorSize;
-use planted::{Bug, planted};
 
 /// What lies at the start of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +70,6 @@ pub fn walk(area: &[u8], signature: u32, sector: SectorSize) -> Walk {
                 return found;
             }
         };
-        if found.headers == 1 && planted(Bug::OldestUnitReplayed) {
-            return found;
-        }
         let is_older = found
             .newest
             .as_ref()

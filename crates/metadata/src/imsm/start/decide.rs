@@ -9,7 +9,6 @@ use crate::imsm::geometry::{Level, check_volume};
 use crate::imsm::record::{MapState, MigrationKind, Mpb, Volume, WriteHolePolicy};
 use crate::imsm::{SINGLE_WRITE_HOLE_LOG_SECTORS, WRITE_HOLE_LOG_SECTORS};
 use alloc::vec::Vec;
-use planted::{Bug, planted};
 
 /// Decides how volume number `index` of `mpb` may be started.
 ///
@@ -208,7 +207,7 @@ fn require_members(
         return Err((RefusedReason::RecordedAsFailed, None));
     }
     let missing = slots.which(|slot| slot == Slot::MissingUnmarked);
-    if !missing.is_empty() && !options.degraded && !planted(Bug::DegradedUnasked) {
+    if !missing.is_empty() && !options.degraded {
         let reason = RefusedReason::MissingMembers { slots: missing };
         return Err((reason, Some(DEGRADED_FLAG)));
     }
@@ -253,7 +252,7 @@ fn require_valid_parity(
         let flag = Some(ACCEPT_WRITE_HOLE_FLAG);
         let unsynced = matches!(progress, Progress::InitialSync { .. });
         let unknown = volume.is_dirty() && (!replay || unsynced);
-        if unknown && !planted(Bug::DirtyDegradedStarted) {
+        if unknown {
             return Err((RefusedReason::DirtyAndDegraded, flag));
         }
         if matches!(progress, Progress::Repair { .. }) {

@@ -1,18 +1,20 @@
-#![cfg_attr(not(feature = "armed"), no_std)]
 //! Bugs that tests plant, to see whether they are found.
 //!
-//! Each breaks one rule that keeps data safe, at the place in the code that keeps it. A test lane builds
-//! with the feature `armed`, switches them on one by one for a whole process, and looks who notices:
+//! Each breaks one rule that keeps data safe, at the place in the code that keeps it. The places are in
+//! `scripts/planted/patches`, one file a bug: the code itself knows nothing of them. A test lane applies all patches to a
+//! copy of the source, builds that once, switches the bugs on one by one for a whole process, and looks who notices:
 //! histories of faults, or the tests of a crate. What nobody notices is a hole in the tests.
-//!
-//! Without the feature [`planted`] is a constant `false` and nothing of this is in the build. The program
-//! itself does not compile with the feature ([`POSSIBLE`]).
-
-/// Whether bugs can be planted in this build.
-pub const POSSIBLE: bool = cfg!(feature = "armed");
 
 /// The environment variable that names the bug to plant.
 pub const VARIABLE: &str = "FULLSTRIPE_PLANTED_BUG";
+
+/// Whether the bug with this name is planted; what patches ask.
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::planted($crate::Bug::$bug)
+    };
+}
 
 macro_rules! bugs {
     ($($(#[doc = $rule:literal])+ $bug:ident,)*) => {
@@ -216,17 +218,13 @@ bugs! {
 }
 
 /// No bug, and: nobody has looked yet which one.
-#[cfg(feature = "armed")]
 const NONE: u8 = 254;
-#[cfg(feature = "armed")]
 const NOT_LOOKED: u8 = 255;
 
 /// The bug that is planted, by its number.
-#[cfg(feature = "armed")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(NOT_LOOKED);
 
 /// Plants a bug, or none any more, whatever the environment says.
-#[cfg(feature = "armed")]
 pub fn plant(bug: Option<Bug>) {
     let number = bug.map_or(NONE, |bug| bug as u8);
     PLANTED.store(number, core::sync::atomic::Ordering::SeqCst);
@@ -236,7 +234,6 @@ pub fn plant(bug: Option<Bug>) {
 ///
 /// # Panics
 /// The environment names a bug that there is not.
-#[cfg(feature = "armed")]
 #[inline]
 #[must_use]
 pub fn planted(bug: Bug) -> bool {
@@ -248,7 +245,6 @@ pub fn planted(bug: Bug) -> bool {
     number == bug as u8
 }
 
-#[cfg(feature = "armed")]
 fn from_environment() -> Option<Bug> {
     let name = std::env::var(VARIABLE)
         .ok()
@@ -257,19 +253,9 @@ fn from_environment() -> Option<Bug> {
     Some(*bug.unwrap_or_else(|| panic!("{VARIABLE} names no bug: {name}")))
 }
 
-/// Whether this bug is planted: never.
-#[cfg(not(feature = "armed"))]
-#[inline(always)]
-#[must_use]
-pub const fn planted(_bug: Bug) -> bool {
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    extern crate std;
-    use std::vec::Vec;
 
     #[test]
     fn bugs_have_names_and_sentences_of_their_own() {

@@ -1,5 +1,5 @@
 //! Plants bugs one after the other and runs histories of faults until one fails: the first lane of
-//! `scripts/planted.py`, which is what people run.
+//! `scripts/planted.sh`, which is what people run.
 //!
 //! usage: planted [--wide] FROM TO all|first [BUG...]
 //!

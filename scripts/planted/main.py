@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Plants bugs one by one and shows who finds each: the tests of a crate, and histories of faults.
 
-usage: scripts/planted.py [--quick] [--seeds N] [--most N] [--write FILE] [BUG...]
+usage: scripts/planted.sh [--quick] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
 
-The bugs are in crates/planted; one build serves all of them. Each is planted, by an environment variable, under
+Each bug is a patch in scripts/planted/patches, and a sentence in scripts/planted/crate. All are applied to one copy of
+the source, of which one build serves all of them; a patch that does not apply any more is an error, and --renew lets
+you plant its bug anew. Each is planted, by an environment variable, under
 the tests of the engine, the metadata, the assembly and the fault world, until one of them fails; and in N
 histories of faults (240). A bug that no test and none of these finds has more histories until one does
 (--most, 2400). --write puts the table into a document, between its two marks. Without a bug everything has to
@@ -20,16 +22,24 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
 sys.dont_write_bytecode = True
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
+import copies  # noqa: E402
 from progress import Progress  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PATCHES = HERE / "patches"
+# The copy of the source that has the bugs, and what is built of it.
+TREE = ROOT / "target" / "planted-tree"
 DOCUMENT = ROOT / "docs" / "planted.md"
-MARKS = ("<!-- table: scripts/planted.py --write -->", "<!-- end of table -->")
+MARKS = ("<!-- table: scripts/planted.sh --write -->", "<!-- end of table -->")
 VARIABLE = "FULLSTRIPE_PLANTED_BUG"
 # A bug may make a test or a history go on for ever; that is one way to notice it.
 TEST_SECONDS = 120
@@ -47,23 +57,97 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def cargo(*arguments, capture=False):
-    """Runs cargo; its lines are returned if wanted, and an error ends the script."""
-    locked = ["--locked"] if os.environ.get("CI") else []
-    command = ["cargo", *arguments, *locked]
+def cargo(*arguments):
+    """Runs cargo in the copy and returns its lines; an error ends the script."""
+    command = ["cargo", *arguments]
     say(" ".join(command))
-    output = subprocess.PIPE if capture else None
-    done = subprocess.run(command, cwd=ROOT, stdout=output, text=True, check=False)
+    target = os.environ.get("CARGO_TARGET_DIR") or str(ROOT / "target")
+    done = subprocess.run(command, cwd=TREE, stdout=subprocess.PIPE, text=True, check=False,
+                          env={**os.environ, "CARGO_TARGET_DIR": target})
     if done.returncode != 0:
         sys.exit("error: cargo failed, see above")
     return done.stdout
 
 
+def apply(bugs, folder):
+    """Applies the patches of the bugs to the files in a folder, one after the other; an error ends the script."""
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    for bug in bugs:
+        patch = PATCHES / f"{bug}.patch"
+        done = subprocess.run(["git", "apply", "-C1", str(patch)], cwd=folder, env=environment, check=False,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"error: {patch.relative_to(ROOT)} does not apply any more:\n{done.stderr}"
+                     f"scripts/planted.sh --renew {bug} lets you plant the bug anew")
+
+
+def patched_files(bugs):
+    names = set()
+    for bug in bugs:
+        names |= set(re.findall(r"^\+\+\+ b/(\S+)$", (PATCHES / f"{bug}.patch").read_text(), re.M))
+    return sorted(names)
+
+
+def with_bugs(bugs):
+    """The source files that have bugs, by name, with all of these planted."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name) / "source"
+        files = patched_files(bugs)
+        for file in files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / file).is_file():
+                shutil.copy(ROOT / file, folder / file)
+        apply(bugs, folder)
+        return {file: (folder / file).read_bytes() for file in files if (folder / file).is_file()}
+
+
+def what_plants():
+    """What the copy has beside the bugs: the crate that they ask, who depends on it, and the program of histories."""
+    files = {f"crates/planted/{file.relative_to(HERE / 'crate')}": file.read_bytes()
+             for file in (HERE / "crate").rglob("*") if file.is_file()}
+    files["crates/sim/examples/planted.rs"] = (HERE / "histories.rs").read_bytes()
+    for crate in TESTED:
+        name = f"crates/{crate}/Cargo.toml"
+        text = (ROOT / name).read_text()
+        dependency = 'planted = { path = "../planted" }\n'
+        if "[dependencies]\n" in text:
+            text = text.replace("[dependencies]\n", f"[dependencies]\n{dependency}", 1)
+        else:
+            text += f"\n[dependencies]\n{dependency}"
+        files[name] = text.encode()
+    return files
+
+
+def prepare(bugs):
+    copies.renew(ROOT, TREE, {**what_plants(), **with_bugs(bugs)})
+
+
+def renew(bug, bugs):
+    """Lets somebody plant a bug anew, on top of those before it in the list, and writes its patch."""
+    before = with_bugs(bugs[:bugs.index(bug)])
+    folder = ROOT / "target" / "planted-renewed"
+    shutil.rmtree(folder, ignore_errors=True)
+    old, new = folder / "a", folder / "b"
+    for place in (old, new):
+        copies.renew(ROOT, place, before)
+    print(f"Plant {bug} in {new}, as planted::planted!({bug}); the patch so far:\n")
+    print((PATCHES / f"{bug}.patch").read_text() if (PATCHES / f"{bug}.patch").is_file() else "(none)")
+    input("Then press enter. ")
+    diff = subprocess.run(["diff", "-ru", "a/crates", "b/crates"], cwd=folder, capture_output=True, text=True, check=False)
+    lines = [re.sub(r"^(---|\+\+\+) (\S+)\t.*", r"\1 \2", line) for line in diff.stdout.splitlines()
+             if not line.startswith("diff ")]
+    if not lines:
+        sys.exit(f"error: nothing was planted in {new}; the patch is as it was")
+    (PATCHES / f"{bug}.patch").write_text("\n".join(lines) + "\n")
+    apply(bugs[bugs.index(bug):], old)
+    say(f"{PATCHES.relative_to(ROOT)}/{bug}.patch is written, and those behind it apply")
+
+
 def build():
     """The program that runs histories, and by a name for people those of the tests."""
+    prepare(list(sentences()))
     packages = [word for crate in TESTED for word in ("-p", crate)]
-    lines = cargo("test", "--profile", "planted", "--no-run", "--features", "sim/planted",
-                  "--message-format", "json", *packages, capture=True)
+    lines = cargo("test", "--profile", "planted", "--no-run", "--message-format", "json", *packages)
     histories, tests = None, {}
     for line in lines.splitlines():
         message = json.loads(line)
@@ -85,7 +169,7 @@ def run_histories(program, first, end, how, bug):
     seconds = HISTORIES_SECONDS if end - first > 1 else HISTORY_SECONDS
     try:
         done = subprocess.run([program, str(first), str(end), how, bug], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True, check=True, cwd=ROOT, timeout=seconds)
+                              stderr=subprocess.DEVNULL, text=True, check=True, cwd=TREE, timeout=seconds)
     except subprocess.TimeoutExpired:
         return run_one_by_one(program, range(first, end), how, bug)
     _, failed, run, seed, failure = done.stdout.rstrip("\n").split("\t", 4)
@@ -111,7 +195,7 @@ def run_program(name, program, bug, tests=()):
     arguments = ["--exact", *tests] if tests else []
     environment = {**os.environ, VARIABLE: bug, "RUST_BACKTRACE": "0"}
     with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                          errors="replace", env=environment, cwd=ROOT / "crates" / name.split("/")[0]) as running:
+                          errors="replace", env=environment, cwd=TREE / "crates" / name.split("/")[0]) as running:
         late = threading.Timer(TEST_SECONDS, running.kill)
         late.start()
         try:
@@ -138,7 +222,7 @@ def find_test(programs, bug, known=""):
 
 def sentences():
     """The bugs and what each does, from the list in the source."""
-    text = (ROOT / "crates" / "planted" / "src" / "lib.rs").read_text()
+    text = (HERE / "crate" / "src" / "lib.rs").read_text()
     body = text[text.index("\nbugs! {"):text.index("\n}\n", text.index("\nbugs! {"))]
     found, rule = {}, []
     for line in body.splitlines()[2:]:
@@ -250,14 +334,21 @@ def main():
     parser.add_argument("--seeds", type=int, default=240)
     parser.add_argument("--most", type=int, default=2400)
     parser.add_argument("--write", type=pathlib.Path)
+    parser.add_argument("--renew", metavar="BUG")
     parser.add_argument("bugs", nargs="*", metavar="BUG")
     arguments = parser.parse_args()
     if arguments.quick and arguments.write:
         sys.exit("error: --quick asks too few to make a table of it; leave out --quick or --write")
     rules = sentences()
-    unknown = [bug for bug in arguments.bugs if bug not in rules]
+    without = sorted(set(rules) ^ {patch.stem for patch in PATCHES.glob("*.patch")} - {arguments.renew})
+    if without and without != [arguments.renew]:
+        sys.exit(f"error: {without[0]} has a sentence or a patch, and not the other")
+    unknown = [bug for bug in [*arguments.bugs, *filter(None, [arguments.renew])] if bug not in rules]
     if unknown:
-        sys.exit(f"error: {unknown[0]} is no bug; crates/planted/src/lib.rs has the list")
+        sys.exit(f"error: {unknown[0]} is no bug; scripts/planted/crate/src/lib.rs has the list")
+    if arguments.renew:
+        renew(arguments.renew, list(rules))
+        return 0
     bugs = arguments.bugs or list(rules)
     if arguments.quick:
         rows, lost = quick(bugs, arguments.seeds)
