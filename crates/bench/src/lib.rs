@@ -17,6 +17,9 @@
 //! of requests instead of a time is what [`counted`] is for; the price list of the engine's work is made
 //! by [`cost`].
 
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod array;
 mod bare;
 pub mod config;

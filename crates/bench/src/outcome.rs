@@ -8,7 +8,6 @@ use super::roofline::{Cost, MemberSpeed, Question, Roofline, roofline};
 use anyhow::Context;
 use engine::stats::Stats;
 use hdrhistogram::Histogram;
-use metadata::imsm::WriteHolePolicy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -360,7 +359,7 @@ pub(crate) fn asked(config: &Config, setting: Setting) -> Asked {
         shards: config.shards,
         failed: config.failed,
         chunk_bytes: config.chunk_bytes,
-        write_hole: word(config.write_hole),
+        write_hole: config.write_hole.word(),
         time_s: config.time.as_secs_f64(),
         pinned_cores: setting.cores,
         completion: config.completion.to_string(),
@@ -375,15 +374,6 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
         0 => 0.0,
         count if count % 2 == 1 => values[count / 2],
         count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
-    }
-}
-
-/// As `--write-hole` takes it.
-fn word(policy: WriteHolePolicy) -> &'static str {
-    match policy {
-        WriteHolePolicy::Log => "log",
-        WriteHolePolicy::Bitmap => "bitmap",
-        _ => "off",
     }
 }
 

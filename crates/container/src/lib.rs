@@ -8,7 +8,7 @@
 //! that says so; and before a byte of existing metadata changes, what was there lies in a file ([`backup`]) below the
 //! [`state_folder`].
 
-// They panic where nobody reads any more, and a library has nobody to print for.
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod backup;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! $XDG_STATE_HOME/fullstripe/     or /var/lib/fullstripe/ for root, ~/.local/state/fullstripe/ for others
-//!   backups/                      copies of metadata from before a change ([`crate::backup`])
+//!   backups/                      copies of metadata from before a change (`backup`)
 //!   arrays/CONTAINER-UUID/        what the server of an array still knows after a restart
 //! ```
 //!

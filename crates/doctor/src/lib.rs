@@ -8,6 +8,9 @@
 //! [`block`], [`drives`], [`claimers`] (who else wants drives with RAID metadata), [`tools`]. All of them
 //! look below a root ([`files`]), so that the tests can show them machines that are not at hand.
 
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod block;
 mod claimers;
 mod drives;

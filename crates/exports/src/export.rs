@@ -1,11 +1,12 @@
 //! What an export is: one way for clients to reach the volumes of an array. NBD is one ([`crate::nbd::service`]).
 //!
-//! An export has two sides. The process's threads hold an [`Export`], which is asked in this order: it has been bound
-//! before anything is done to drives (its constructor makes sockets or devices, and fails if it cannot); it makes a
-//! [`AnyPort`] for each shard, on the shard's thread; it is [opened](Export::open) when the array can be used; it is
-//! told when [what it offers](Offer) changes; and it is [stopped](Export::stop), which ends when all that clients had
-//! asked is answered. The shards' side is the port: it turns what clients send into requests, without a dynamic call
-//! for any of them, and counts ([`Statistics`]). The two sides speak by letters ([`Letters`]).
+//! An export has two sides. The process's threads hold an [`Export`], which is asked in this order. It is bound before
+//! anything is done to drives ([`Bind`] makes sockets or devices, and fails if it cannot), [prepared](Export::prepare) for
+//! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used it is
+//! [opened](Export::open), and told whenever [what it offers](Offer) changes ([`Export::renew`]). At last it is
+//! [stopped](Export::stop), which ends when all that clients had asked is answered. The shards' side is the port: it turns
+//! what clients send into requests, without a dynamic call for any of them, and counts ([`Statistics`]). The two sides
+//! speak by letters ([`Letters`]).
 //!
 //! Payload memory is the port's. A port that serves memory of its own takes it from [`Place::pool`]; one whose clients
 //! bring the memory (a ring of the kernel's, a guest) leaves the pool alone and says of every buffer whether it is its
@@ -77,7 +78,8 @@ pub trait Export: Send {
     /// Where clients find a volume, for people: one for each address.
     fn addresses(&self, volume: &str) -> Vec<String>;
 
-    /// Prepares for the volumes that are started; `pool_bytes` is what each [`Place::pool`] will have.
+    /// Prepares for the volumes that are started; each [`Place::pool`] will have
+    /// `pool_bytes`, rounded down to whole pages.
     ///
     /// # Errors
     /// A volume cannot be offered in this way.

@@ -7,6 +7,8 @@
 //! Codecs here are sans-IO: they turn a client's bytes into commands and replies into bytes, hold no
 //! socket and no payload, and are fuzzed on their own.
 
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
 pub mod export;

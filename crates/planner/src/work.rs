@@ -8,8 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// Sees how far work is, and hears what is to be said meanwhile.
 pub trait Watch: Sync {
-    /// So many of all units of work are done; the first time, none.
-    fn done(&self, done: u64, all: u64);
+    /// So many units of work begin. Who answers several questions in a row does so several times.
+    fn begin(&self, all: u64);
+
+    /// So many of them are done.
+    fn done(&self, done: u64);
+
+    /// Nothing more is done of them.
+    fn end(&self);
 
     /// A sentence.
     fn note(&self, sentence: &str);
@@ -89,7 +95,7 @@ impl Work {
     ) -> (Answered, Option<f64>) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let all = wanted.keys().map(work).sum();
-        watch.done(0, all);
+        watch.begin(all);
         let jobs = self.jobs.unwrap_or(cores);
         let all_spent_s = Mutex::new(Some(0.0));
         let answered = answer_all(predictor, wanted, jobs, |configuration, answer, done| {
@@ -105,8 +111,9 @@ impl Work {
             let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
             *all_s = sum(*all_s, user_cpu_seconds);
             drop(all_s);
-            watch.done(done, all);
+            watch.done(done);
         });
+        watch.end();
         let all_s = all_spent_s.into_inner();
         (answered, all_s.unwrap_or_else(PoisonError::into_inner))
     }

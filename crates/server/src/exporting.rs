@@ -2,7 +2,7 @@
 
 use super::hearer::Hearer;
 use super::runtime::{Clients, Shared};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use drives::arena::Pool;
 use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
@@ -27,9 +27,10 @@ impl Exports {
     /// # Errors
     /// One sentence about the socket or device that cannot be made.
     pub fn bind(binds: Vec<Bind>, api: &Path, hearer: &Arc<dyn Hearer>) -> Result<Exports> {
-        assert!(
+        ensure!(
             binds.len() <= PORTS_MAX,
-            "there are no more than {PORTS_MAX} kinds of exports"
+            "an array has at most {PORTS_MAX} exports, not {}",
+            binds.len()
         );
         let hearer = hearer.clone();
         let surroundings = Surroundings {

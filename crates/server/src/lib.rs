@@ -1,12 +1,12 @@
 //! The serving process: holds the members, runs the shards, offers volumes over NBD and itself over an
-//! API. Another program can do the same with [`Server`]: what `fullstripe serve` adds is the command line.
+//! API. Another program can do the same, beginning with [`Prepared::new`]: what `fullstripe serve` adds is the command line.
 //!
 //! In the order of its life: sockets are made; drives are opened and the array assembled
-//! ([`container`]); the data threads start ([`runtime`]); the sockets are answered ([`exports`],
+//! ([`container`]); the data threads start (`runtime`); the sockets are answered (`exporting`, with the crate [`exports`],
 //! [`api`]); somebody ends it: clients first, then the volumes are flushed and, where nothing is in doubt, marked
 //! clean. What it has to say on the way, a [`Hearer`] hears.
 
-// They panic where nobody reads any more, and a library has nobody to print for.
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod api;
@@ -21,9 +21,9 @@ mod memory;
 mod news;
 mod options;
 mod published;
-pub mod recorder;
+mod recorder;
 mod remembering;
-pub mod runtime;
+mod runtime;
 mod scratch;
 pub mod scrub;
 mod snapshot;
@@ -35,6 +35,7 @@ mod watch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use ending::{Ended, LeftBehind};
 pub use hearer::{Audience, Hearer};
 pub use life::{Prepared, Server};
 pub use options::ServeOptions;

@@ -130,7 +130,8 @@ impl Prepared {
             run,
             exports.clients(options.shards),
             move |event| hear(event),
-        )?;
+        );
+        let runtime = runtime.inspect_err(|_| finish_telling(&hook, &remembering.keeper))?;
         let shared = runtime.handle();
         shared.set_exports(exports.addresses(&started));
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
@@ -191,17 +192,18 @@ impl Opening {
     }
 }
 
-/// The first status with exports is published soon after they are known.
+/// The first status is published soon after the start.
 fn wait_for_status(shared: &Shared) {
     for _ in 0..500 {
-        if !shared.status().exports.is_empty() {
+        if shared.updates() > 0 {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// An array that is being served.
+/// An array that is being served, until [`Server::stop`]: without that the data threads go on, and with them the drives.
+#[must_use = "only `stop` ends it"]
 pub struct Server {
     runtime: Runtime,
     exports: Exports,
@@ -240,15 +242,20 @@ impl Server {
         if let Some(sentence) = result.as_ref().ok().and_then(|ended| ended.left.sentence()) {
             hearer.say(&sentence);
         }
-        if let Some(hook) = &self.hook {
-            hook.finish(STOP_WITHIN);
-        }
-        if let Some(keeper) = &self.keeper {
-            keeper.finish(KEEP_WITHIN);
-        }
+        finish_telling(&self.hook, &self.keeper);
         drop(self.open);
         self.exports.release();
         result
+    }
+}
+
+/// Waits until what has happened is told to the hook, and kept.
+fn finish_telling(hook: &Option<Arc<Hook>>, keeper: &Option<Arc<Keeper>>) {
+    if let Some(hook) = hook {
+        hook.finish(STOP_WITHIN);
+    }
+    if let Some(keeper) = keeper {
+        keeper.finish(KEEP_WITHIN);
     }
 }
 

@@ -7,7 +7,8 @@ use metadata::imsm::start::StartOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is served, and how. Each field is an option of `fullstripe serve`, whose help says more.
+/// What is served, and how. Each field is an option of `fullstripe serve`, whose help says more; errors
+/// name it so.
 pub struct ServeOptions {
     /// Specifications of the drives of one array, in any order.
     pub drives: Vec<String>,

@@ -1,4 +1,4 @@
-//! The drives that the command line names: the array's, and spares for it, which it does not need to start.
+//! The drives that the options name: the array's, and spares for it, which it does not need to start.
 
 use super::events::{Told, tell_spare_refused};
 use super::options::ServeOptions;

@@ -1,5 +1,8 @@
 //! How fullstripe writes sizes, times and the parts of its sentences, wherever they come from: commands, errors, events.
 
+// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod figures;
 mod sentences;
 mod sizes;

@@ -4,13 +4,13 @@
 //! shows the answer, as text for people or with `--json` as what the interface said. What may be
 //! done is decided by the serving process alone.
 //!
-//! [`connection`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
+//! [`server::client`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
 //! their [`consequences`] first, [`orders`] gives the others, [`jobs`] orders long work and can wait for its end.
 //! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell.
 
 mod changes;
 mod completion;
-pub mod consequences;
+mod consequences;
 mod drives;
 mod events;
 mod jobs;

@@ -2,7 +2,7 @@
 //!
 //! Only the metadata goes. What the volume held stays on the drives, unreachable and not erased. All drives
 //! of the container should be named: one that is not keeps a record that still lists the volume. Events and settings
-//! that its server has kept ([`crate::state_folder`]) stay too: with the backup the array can be had back.
+//! that its server has kept ([`container::state_folder`]) stay too: with the backup the array can be had back.
 
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};

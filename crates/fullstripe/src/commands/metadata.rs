@@ -1,6 +1,6 @@
 //! `metadata save` and `metadata restore`: a copy of the drives' RAID metadata in a file, and back.
 //!
-//! The file is that of [`super::backup`]; the backups that other commands make are restored the same way.
+//! The file is that of [`container::backup`]; the backups that other commands make are restored the same way.
 //! A copy only goes back to the drive that it was made of, known by serial and size.
 
 use crate::terminal::print::{print_json, print_text};

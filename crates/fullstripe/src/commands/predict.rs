@@ -72,7 +72,6 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     let (how, bar) = (&args.how, PointsBar::default());
     let work = how.work.work();
     let results = planner::points::predict(&args.config, &content, how.deep, work, &bar)?;
-    drop(bar);
     print_text(&if args.json {
         results.to_json()
     } else {

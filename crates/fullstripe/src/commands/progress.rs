@@ -4,7 +4,7 @@ use super::bar::Bar;
 use crate::terminal::print::print_note;
 use clap::builder::RangedU64ValueParser;
 use planner::work::{Watch, Work};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Threads at most: more than any machine has cores for.
 const JOBS_MAX: u64 = 1024;
@@ -40,13 +40,27 @@ impl WorkArgs {
     }
 }
 
-/// A bar that there is from when something is to be computed, until it is dropped.
+/// A bar while something is computed.
 #[derive(Default)]
-pub struct PointsBar(OnceLock<Bar>);
+pub struct PointsBar(Mutex<Option<Bar>>);
+
+impl PointsBar {
+    fn bar(&self) -> MutexGuard<'_, Option<Bar>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Watch for PointsBar {
-    fn done(&self, done: u64, all: u64) {
-        self.0.get_or_init(|| Bar::new("points", all)).at(done);
+    fn begin(&self, all: u64) {
+        *self.bar() = Some(Bar::new("points", all));
+    }
+
+    fn done(&self, done: u64) {
+        self.bar().iter().for_each(|bar| bar.at(done));
+    }
+
+    fn end(&self) {
+        self.bar().take();
     }
 
     fn note(&self, sentence: &str) {

@@ -48,16 +48,6 @@ impl WriteHole {
     fn is(self, policy: WriteHolePolicy) -> bool {
         policy == self.policy() || self == Self::Off && policy == WriteHolePolicy::OffOld
     }
-
-    /// As it is written on the command line.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Bitmap => "bitmap",
-            Self::Off => "off",
-        }
-    }
 }
 
 /// Arguments of `write-hole`.
@@ -123,7 +113,7 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
     let done = Switched {
         version: 1,
         name: args.name.clone(),
-        write_hole: args.protection.word(),
+        write_hole: args.protection.policy().word(),
         backup,
     };
     if args.json {

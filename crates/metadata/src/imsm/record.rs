@@ -298,6 +298,18 @@ pub enum WriteHolePolicy {
 }
 
 impl WriteHolePolicy {
+    /// In a word, as the command line takes those that can be chosen.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Log | Self::LogSingle => "log",
+            Self::JournalDrive | Self::JournalDriveMultiple => "journal",
+            Self::Bitmap => "bitmap",
+            Self::Off | Self::OffOld => "off",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
     /// Whether the policy keeps a log on the members.
     #[must_use]
     pub fn is_member_log(self) -> bool {

@@ -1,14 +1,14 @@
 //! What so many of these drives will do on this platform, what limits them, and what is behind that.
 //!
 //! A question (and a file of loads, and a plan to compare with) becomes configurations ([`ask`]); [`crate::predict`] runs
-//! them in virtual time, the engine itself included; [`ideal`] is what a plain calculator says beside; [`notes`] tells
+//! them in virtual time, the engine itself included; [`ideal`] is what a plain calculator says beside; `notes` tells
 //! where a plan leaves what was ever measured; [`left_out`] what cannot be made, [`stripes`] where a RAID 5 reads before
 //! it writes; [`report`] is the whole plan, and [`sweep`] for the shape of things over a range.
 
 pub mod ask;
 pub mod ideal;
 pub mod left_out;
-pub mod notes;
+mod notes;
 pub mod report;
 pub mod stripes;
 pub mod sweep;

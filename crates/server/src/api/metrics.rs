@@ -149,7 +149,7 @@ fn register_exports(registry: &mut Registry, exports: &[(&'static str, Statistic
         let gauges = family(registry, name, help);
         for (kind, one) in exports {
             let labels = vec![("export", (*kind).to_owned())];
-            gauges.get_or_create(&labels).set(value(one));
+            gauges.get_or_create(&labels).inc_by(value(one));
         }
     }
 }

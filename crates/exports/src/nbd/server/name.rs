@@ -20,9 +20,12 @@ pub(super) enum RingOperation {
 
 const KIND_SHIFT: u32 = 48;
 const INDEX_SHIFT: u32 = 32;
-/// A connection has at most 128 requests.
 const SLOT_SHIFT: u32 = 32;
 const SLOT_MASK: u16 = 0xFFF;
+const _: () = assert!(
+    super::requests::REQUESTS_MAX <= SLOT_MASK as usize + 1,
+    "the slots of a connection have room in a tag"
+);
 const CONNECTION_SHIFT: u32 = 44;
 const ACCEPT: u64 = 1;
 const RECEIVE: u64 = 2;

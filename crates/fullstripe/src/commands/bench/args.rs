@@ -1,8 +1,7 @@
 //! The command line of `bench`; a checked [`Config`] comes out of it.
 
 use super::cost::CostArgs;
-use crate::commands::arguments::parse_chunk;
-use crate::commands::arguments::parse_level;
+use crate::commands::arguments::{parse_chunk, parse_level};
 use crate::commands::write_hole::WriteHole;
 use anyhow::{anyhow, bail, ensure};
 use bench::config::{BenchJob, Config, Workload};

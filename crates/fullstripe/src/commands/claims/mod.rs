@@ -64,7 +64,6 @@ pub fn run(args: &ClaimsArgs) -> Result<ExitCode> {
     };
     let bar = PointsBar::default();
     let report = scored(&choice, args.how.work.work(), &bar)?;
-    drop(bar);
     if args.json {
         print_json(&report)?;
     } else {

@@ -1,7 +1,7 @@
 //! `create`: a new volume, in a new container or beside the volumes of an existing one.
 //!
 //! The order keeps every earlier state whole for as long as possible: open the drives exclusively, look
-//! what they hold ([`super::foreign`]), build the record in memory so that impossible wishes fail before
+//! what they hold ([`container::foreign`]), build the record in memory so that impossible wishes fail before
 //! anything is touched, save what will be overwritten, remove foreign marks, zero the members where that is
 //! deterministic ([`zero`]), and write the record last.
 
@@ -10,8 +10,7 @@ mod summary;
 mod zero;
 
 use super::write_hole::WriteHole;
-use crate::commands::arguments::check_chunk;
-use crate::commands::arguments::{parse_level, parse_size};
+use crate::commands::arguments::{check_chunk, parse_level, parse_size};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, anyhow, bail};
 use assembly::level::in_format;

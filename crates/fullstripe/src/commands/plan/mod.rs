@@ -28,7 +28,6 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     let question = args.question()?;
     let bar = PointsBar::default();
     let report = plan(&question, args.work.work(), &bar)?;
-    drop(bar);
     if args.json {
         print_json(&report)?;
     } else if let Some(sweep) = &question.sweep {

@@ -159,10 +159,14 @@ fn serve(options: ServeOptions, printer: &Arc<Printer>) -> Result<()> {
     let prepared = Prepared::new(options, printer.clone())?;
     let signals = Signals::catch()?;
     let server = prepared.serve()?;
-    printer.ready(&server.status())?;
-    signals.wait_for_end(server.stop_asked());
+    let ready = printer.ready(&server.status());
+    if ready.is_ok() {
+        signals.wait_for_end(server.stop_asked());
+    }
     printer.say(&"stopping");
-    server.stop()?.check()
+    let ended = server.stop();
+    ready?;
+    ended?.check()
 }
 
 /// Prints what the server says and what happens: for people on standard error, for programs on standard output.
