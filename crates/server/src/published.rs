@@ -7,7 +7,7 @@
 //! So nobody is ever asleep before one of the locks, and giving one back is never a system call either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{RwLock, TryLockError};
+use std::sync::{RwLock, RwLockReadGuard, TryLockError};
 
 /// One to be read, one to be filled, and one for those who began to read before.
 const COPIES: usize = 3;
@@ -51,13 +51,24 @@ impl<T> Published<T> {
     /// Lets `look` see the newest copy.
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         loop {
-            // Not the newest any more if it is being filled.
-            match self.copies[self.newest.load(Ordering::Acquire)].try_read() {
-                Ok(copy) => return look(&copy),
-                Err(TryLockError::Poisoned(copy)) => return look(&copy.into_inner()),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            if let Some(copy) = self.copy_if_newest(self.newest.load(Ordering::Acquire)) {
+                return look(&copy);
             }
+            std::hint::spin_loop();
         }
+    }
+
+    /// The copy that was the newest a moment ago, if it still is. It may have been filled again since, without being
+    /// called the newest yet: who read it then would read an older one next time. As long as it is held it is filled no
+    /// more.
+    fn copy_if_newest(&self, at: usize) -> Option<RwLockReadGuard<'_, T>> {
+        let copy = match self.copies[at].try_read() {
+            Ok(copy) => copy,
+            Err(TryLockError::Poisoned(copy)) => copy.into_inner(),
+            // It is being filled.
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        (self.newest.load(Ordering::Acquire) == at).then_some(copy)
     }
 }
 
@@ -94,6 +105,21 @@ mod tests {
             });
             assert!(published.publish(|copy| *copy = 3));
         });
+        assert_eq!(published.read(|copy| *copy), 3);
+    }
+
+    #[test]
+    fn who_comes_late_does_not_read_what_is_not_the_newest_yet() {
+        let published = Published::new(|| 0);
+        let then = published.newest.load(Ordering::Acquire);
+        for number in 1..=2 {
+            assert!(published.publish(|copy| *copy = number));
+        }
+        // Whoever publishes has filled the copy, and not called it the newest yet.
+        *published.copies[then].write().unwrap() = 3;
+        assert!(published.copy_if_newest(then).is_none());
+        assert_eq!(published.read(|copy| *copy), 2);
+        published.newest.store(then, Ordering::Release);
         assert_eq!(published.read(|copy| *copy), 3);
     }
 
