@@ -27,6 +27,7 @@ impl PortNumber {
     /// # Panics
     ///
     /// No shard has so many.
+    #[inline]
     #[must_use]
     pub fn new(number: usize) -> PortNumber {
         assert!(number < PORTS_MAX, "a shard has at most {PORTS_MAX} ports");
@@ -41,11 +42,15 @@ impl PortNumber {
     }
 
     /// Whose operation it was that was answered with this `user_data`, and what that port gave for it.
+    ///
+    /// # Panics
+    ///
+    /// No port has started such an operation.
     #[inline]
     #[must_use]
     pub fn of_operation(user_data: u64) -> (PortNumber, u64) {
-        let number = (user_data >> SPEAKER_SHIFT) as u8 % PORTS_MAX as u8;
-        (PortNumber(number), user_data & OWN_MASK)
+        let number = PortNumber::new((user_data >> SPEAKER_SHIFT) as usize);
+        (number, user_data & OWN_MASK)
     }
 }
 

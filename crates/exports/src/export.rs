@@ -64,7 +64,7 @@ pub type Bind = Box<dyn FnOnce(&Surroundings) -> Result<Box<dyn Export>> + Send>
 pub struct Place {
     /// The shard.
     pub shard: ShardId,
-    /// How many there are.
+    /// How many shards there are.
     pub shards: u8,
     /// Payload memory of the shard for this export; nobody else's.
     pub pool: Pool,
@@ -78,8 +78,7 @@ pub trait Export: Send {
     /// Where clients find a volume, for people: one for each address.
     fn addresses(&self, volume: &str) -> Vec<String>;
 
-    /// Prepares for the volumes that are started; each [`Place::pool`] will have
-    /// `pool_bytes`, rounded down to whole pages.
+    /// Prepares for the volumes that are started; each [`Place::pool`] will have `pool_bytes`, rounded down to whole pages.
     ///
     /// # Errors
     /// A volume cannot be offered in this way.
@@ -107,7 +106,6 @@ pub trait Export: Send {
 pub type MakeExportPort = Arc<dyn Fn(Place) -> Result<AnyPort> + Send + Sync>;
 
 /// The way from an export to its ports.
-#[derive(Clone)]
 pub struct Letters {
     mail: Vec<MailSender>,
     number: PortNumber,

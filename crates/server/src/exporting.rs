@@ -47,7 +47,8 @@ impl Exports {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares them for the volumes, with so much payload memory of each shard for all together.
+    /// Prepares them for the volumes; `shard_payload_bytes` is the payload memory that each shard has for all exports
+    /// together.
     ///
     /// # Errors
     /// A volume cannot be offered.
@@ -91,9 +92,7 @@ impl Exports {
     /// # Errors
     /// The system refuses something.
     pub fn open(&self, shared: &Shared) -> Result<()> {
-        let mut all = self.all();
-        let each = all.iter_mut().enumerate();
-        for (at, export) in each {
+        for (at, export) in self.all().iter_mut().enumerate() {
             export.open(&letters(shared, at))?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is served, and how. Each field is an option of `fullstripe serve`, whose help says more; errors
-/// name it so.
+/// call a field by the name of its option.
 pub struct ServeOptions {
     /// Specifications of the drives of one array, in any order.
     pub drives: Vec<String>,

@@ -13,6 +13,7 @@ use drives::spec::parse_size;
 use engine::layout::Level;
 use exports::nbd::service::{Address, NbdExport};
 use metadata::imsm::start::StartOptions;
+use serde::Serialize;
 use server::api::event_log::fold;
 use server::events::Told;
 use server::status::Status;
@@ -159,14 +160,10 @@ fn serve(options: ServeOptions, printer: &Arc<Printer>) -> Result<()> {
     let prepared = Prepared::new(options, printer.clone())?;
     let signals = Signals::catch()?;
     let server = prepared.serve()?;
-    let ready = printer.ready(&server.status());
-    if ready.is_ok() {
-        signals.wait_for_end(server.stop_asked());
-    }
+    printer.ready(&server.status());
+    signals.wait_for_end(server.stop_asked());
     printer.say(&"stopping");
-    let ended = server.stop();
-    ready?;
-    ended?.check()
+    server.stop()?.check()
 }
 
 /// Prints what the server says and what happens: for people on standard error, for programs on standard output.
@@ -182,8 +179,7 @@ impl Hearer for Printer {
 
     fn event(&self, event: &Told, audience: Audience) {
         if self.json {
-            let line = serde_json::to_string(event).unwrap_or_default();
-            self.announcer.print(line + "\n");
+            self.announcer.print(json_line(event));
         } else if audience == Audience::Programs {
             // People know already.
         } else if fold::is_report(event) {
@@ -198,15 +194,18 @@ impl Hearer for Printer {
 
 impl Printer {
     /// Says that the array can be used.
-    fn ready(&self, status: &Status) -> Result<()> {
-        let text = if self.json {
-            format!("{}\n", serde_json::to_string(status)?)
+    fn ready(&self, status: &Status) {
+        self.announcer.print(if self.json {
+            json_line(status)
         } else {
             in_words(status)
-        };
-        self.announcer.print(text);
-        Ok(())
+        });
     }
+}
+
+fn json_line(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value);
+    json.expect("events and states are made of what JSON has") + "\n"
 }
 
 fn in_words(status: &Status) -> String {
