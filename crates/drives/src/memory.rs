@@ -129,7 +129,9 @@ impl Ram {
         let end = offset_bytes + length_bytes;
         let first = offset_bytes.next_multiple_of(PAGE_BYTES).min(end);
         let last = (end - end % PAGE_BYTES).max(first);
-        let given_back = !keep_allocated && last > first && self.give_back(first, last - first);
+        let given_back = !keep_allocated
+            && last > first
+            && self.storage.give_back(self.place(first), last - first);
         if given_back {
             self.storage
                 .fill(self.place(offset_bytes), first - offset_bytes, 0);
@@ -137,14 +139,6 @@ impl Ram {
         } else {
             self.storage.fill(self.place(offset_bytes), length_bytes, 0);
         }
-    }
-
-    fn give_back(&self, offset_bytes: u64, length_bytes: u64) -> bool {
-        let start = self.pointer(offset_bytes, length_bytes);
-        let advice = rustix::mm::Advice::LinuxDontNeed;
-        // SAFETY: whole pages of a private anonymous mapping that only this module reads; they read as
-        // zeros afterwards, which is what is asked for.
-        unsafe { rustix::mm::madvise(start.cast(), length_bytes as usize, advice) }.is_ok()
     }
 }
 

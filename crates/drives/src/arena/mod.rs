@@ -9,13 +9,13 @@
 //! copied in and out. Two parties that use the same bytes at the same time get torn data, as they would
 //! from a drive; the engine's range locks see to it that they do not.
 
+mod mapping;
 mod pool;
 
 pub use pool::Pool;
 
 use engine::units::Buffer;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -83,33 +83,23 @@ impl Arena {
             .max(1)
             .checked_next_multiple_of(HUGE_PAGE_BYTES)
             .ok_or_else(|| failed(Errno::NOMEM))?;
-        let base = map_aligned(length_bytes).map_err(failed)?;
+        let base = mapping::map(length_bytes).map_err(failed)?;
         let mut arena = Arena {
             base,
             length_bytes,
             report: ArenaReport {
-                huge_pages: false,
+                huge_pages: mapping::ask_for_huge_pages(base, length_bytes),
                 locked: Ok(false),
             },
         };
-        let address = base.as_ptr().cast();
-        // SAFETY: advice and locks on a mapping that we own; none of them changes its content.
-        unsafe {
-            arena.report.huge_pages =
-                rustix::mm::madvise(address, length_bytes, Advice::LinuxHugepage).is_ok();
-            if options.prefault {
-                match rustix::mm::madvise(address, length_bytes, Advice::LinuxPopulateWrite) {
-                    Ok(()) => {}
-                    // Kernels before 5.14 do not know the advice.
-                    Err(Errno::INVAL) => arena.touch_every_page(),
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            if options.lock {
-                arena.report.locked = rustix::mm::mlock(address, length_bytes)
-                    .map(|()| true)
-                    .map_err(|error| error.raw_os_error());
-            }
+        if options.prefault {
+            // SAFETY: the mapping is new.
+            unsafe { mapping::prefault(base, length_bytes) }.map_err(failed)?;
+        }
+        if options.lock {
+            arena.report.locked = mapping::lock(base, length_bytes)
+                .map(|()| true)
+                .map_err(|error| error.raw_os_error());
         }
         Ok(Arc::new(arena))
     }
@@ -238,46 +228,22 @@ impl Arena {
         )
     }
 
-    fn touch_every_page(&self) {
-        for offset in (0..self.length_bytes).step_by(4096) {
-            // SAFETY: within the mapping, which nobody else knows yet.
-            unsafe { self.base.as_ptr().add(offset).write_volatile(0) }
-        }
+    /// Gives whole pages back to the system, after which they read as zeros; whether it took them.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`].
+    pub(crate) fn give_back(&self, from: Buffer, length_bytes: u64) -> bool {
+        let start = self.pointer(from, length_bytes);
+        // SAFETY: `pointer` has checked the range; that nobody uses it meanwhile is the module's promise.
+        unsafe { mapping::give_back(start, length_bytes as usize) }
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and whoever hands its addresses to the kernel holds an `Arc`.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length_bytes) };
-        debug_assert!(unmapped.is_ok());
-    }
-}
-
-/// Maps `length_bytes` on a huge page border: maps one huge page more and gives back what sticks out.
-fn map_aligned(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
-    let padded = length_bytes
-        .checked_add(HUGE_PAGE_BYTES)
-        .ok_or(Errno::NOMEM)?;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice; the two parts unmapped lie in
-    // it and outside the part kept.
-    unsafe {
-        let raw: *mut u8 = rustix::mm::mmap_anonymous(
-            std::ptr::null_mut(),
-            padded,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE | MapFlags::NORESERVE,
-        )?
-        .cast();
-        let head = raw.align_offset(HUGE_PAGE_BYTES);
-        let base = raw.add(head);
-        if head > 0 {
-            rustix::mm::munmap(raw.cast(), head)?;
-        }
-        if head < HUGE_PAGE_BYTES {
-            rustix::mm::munmap(base.add(length_bytes).cast(), HUGE_PAGE_BYTES - head)?;
-        }
-        NonNull::new(base).ok_or(Errno::NOMEM)
+        unsafe { mapping::unmap(self.base, self.length_bytes) }
     }
 }
 

@@ -1,0 +1,92 @@
+//! Memory from the system for an [`Arena`](super::Arena): anonymous, zero-filled, on the border of a huge page.
+
+use super::HUGE_PAGE_BYTES;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ptr::NonNull;
+
+/// Maps `length_bytes` on a huge page border: maps one huge page more and gives back what sticks out.
+pub(super) fn map(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
+    let padded = length_bytes
+        .checked_add(HUGE_PAGE_BYTES)
+        .ok_or(Errno::NOMEM)?;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice; the two parts unmapped lie in
+    // it and outside the part kept.
+    unsafe {
+        let raw: *mut u8 = rustix::mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            padded,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?
+        .cast();
+        let head = raw.align_offset(HUGE_PAGE_BYTES);
+        let base = raw.add(head);
+        if head > 0 {
+            rustix::mm::munmap(raw.cast(), head)?;
+        }
+        if head < HUGE_PAGE_BYTES {
+            rustix::mm::munmap(base.add(length_bytes).cast(), HUGE_PAGE_BYTES - head)?;
+        }
+        NonNull::new(base).ok_or(Errno::NOMEM)
+    }
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+///
+/// It is one that [`map`] made with this length, and nobody uses it any more.
+pub(super) unsafe fn unmap(base: NonNull<u8>, length_bytes: usize) {
+    // SAFETY: as the caller says.
+    let unmapped = unsafe { rustix::mm::munmap(base.as_ptr().cast(), length_bytes) };
+    assert!(
+        unmapped.is_ok(),
+        "a mapping of ours could not be given back"
+    );
+}
+
+/// Asks for huge pages; whether they were accepted.
+pub(super) fn ask_for_huge_pages(base: NonNull<u8>, length_bytes: usize) -> bool {
+    // SAFETY: advice that does not change what the mapping holds.
+    unsafe { rustix::mm::madvise(base.as_ptr().cast(), length_bytes, Advice::LinuxHugepage) }
+        .is_ok()
+}
+
+/// Touches every page of a new mapping.
+///
+/// # Safety
+///
+/// It is a mapping of [`map`] that nobody else knows yet.
+pub(super) unsafe fn prefault(base: NonNull<u8>, length_bytes: usize) -> Result<(), Errno> {
+    let address = base.as_ptr();
+    // SAFETY: as the caller says.
+    unsafe {
+        match rustix::mm::madvise(address.cast(), length_bytes, Advice::LinuxPopulateWrite) {
+            // Kernels before 5.14 do not know the advice.
+            Err(Errno::INVAL) => {
+                for offset in (0..length_bytes).step_by(4096) {
+                    address.add(offset).write_volatile(0);
+                }
+                Ok(())
+            }
+            result => result,
+        }
+    }
+}
+
+/// Keeps the memory out of reach of the swapper.
+pub(super) fn lock(base: NonNull<u8>, length_bytes: usize) -> Result<(), Errno> {
+    // SAFETY: a lock does not change what the mapping holds.
+    unsafe { rustix::mm::mlock(base.as_ptr().cast(), length_bytes) }
+}
+
+/// Gives whole pages of a mapping back to the system, after which they read as zeros; whether it took them.
+///
+/// # Safety
+///
+/// They lie in a mapping of [`map`], and nobody uses them meanwhile.
+pub(super) unsafe fn give_back(start: *mut u8, length_bytes: usize) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { rustix::mm::madvise(start.cast(), length_bytes, Advice::LinuxDontNeed) }.is_ok()
+}
