@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build prebuilt demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ test-fresh: ## the README's two commands on fresh Debian systems; hours (ARGS='-
 
 keep-images: ## crashed arrays of this version, for later ones to start; once for each release
 	@FULLSTRIPE_KEEP_IMAGES="$$PWD/crates/fullstripe/tests/releases" cargo test -p fullstripe --test e2e_releases can_be_kept
+
+test-concurrency: ## threads in many orders, Miri, ThreadSanitizer, ARM's parity code (ARGS='shuttle miri': those parts)
+	@scripts/concurrency.sh $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)

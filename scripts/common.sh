@@ -2,7 +2,7 @@
 # Shared by the scripts beside it; meant to be sourced, not run.
 #
 # Gives `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`,
-# `use_toolchain` and `cargo_tool`.
+# `use_toolchain`, `cargo_tool` and `have_target`.
 
 set -euo pipefail
 
@@ -102,4 +102,13 @@ cargo_tool() {
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
         timeout 1200 cargo install "${quiet[@]}" --locked "cargo-$name" --version "$version" ||
         die "cargo-$name $version could not be installed: see above."
+}
+
+# have_target TARGET: has Rust's standard library for it.
+have_target() {
+    if [[ -d $(rustc --print target-libdir --target "$1") ]]; then return; fi
+    command -v rustup >/dev/null ||
+        die "Rust's standard library for $1 is missing, and there is no rustup to install it."
+    say "installing Rust's standard library for $1"
+    timeout 600 rustup target add "$1" || die "rustup could not install it: see above."
 }

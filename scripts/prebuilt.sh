@@ -20,15 +20,6 @@ trap 'rm -rf "$scratch"' EXIT
 # The C library that may be linked into the program itself, whatever the system has.
 target_of() { echo "$1-unknown-linux-musl"; }
 
-# have_target TARGET: has Rust's standard library for it.
-have_target() {
-    if [[ -d $(rustc --print target-libdir --target "$1") ]]; then return; fi
-    command -v rustup >/dev/null ||
-        die "Rust's standard library for $1 is missing, and there is no rustup to install it."
-    say "installing Rust's standard library for $1"
-    timeout 600 rustup target add "$1" || die "rustup could not install it: see above."
-}
-
 # build PROCESSOR. Rust's own linker serves both kinds: nothing that the program is made of is in C. Names of this
 # machine's folders stay out of messages.
 build() {

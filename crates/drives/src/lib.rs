@@ -19,6 +19,7 @@
 )]
 
 pub mod arena;
+mod atomic;
 mod calls;
 pub mod claimants;
 pub mod completion;

@@ -70,6 +70,7 @@
 extern crate alloc;
 
 mod admission;
+mod atomic;
 pub mod bitmap;
 pub mod claims;
 pub mod control;

@@ -9,6 +9,7 @@
 //! copied in and out. Two parties that use the same bytes at the same time get torn data, as they would
 //! from a drive; the engine's range locks see to it that they do not.
 
+#[cfg_attr(miri, path = "heap.rs")]
 mod mapping;
 mod pool;
 

@@ -24,11 +24,14 @@
 //! two steps of both there is a sequentially consistent fence, so at least one of them sees what the
 //! other has done: either the receiver stays awake or it is signalled.
 
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod link;
 mod outside;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
+use crate::atomic::{AtomicBool, Ordering, fence};
 use crate::drive::Drive;
 use crate::helpers::Moved;
 use engine::control::message::Message;
@@ -41,7 +44,6 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// A letter to a shard.
 #[derive(Debug)]

@@ -10,9 +10,8 @@
 //! those of shards wait for orders that are late (see [`super`], "Order"), never for answers.
 
 use super::{Apart, Mail};
+use crate::atomic::{AtomicBool, Mutex, Ordering, PoisonError, TryLockError};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// Letters that fit into each queue without growing: several orders about every member and volume, and
 /// answers of what a member's queue has room for.
@@ -71,7 +70,7 @@ impl Outside {
     }
 
     /// As if a sender stood still while it puts an order in.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub fn stand_still(&self) -> std::sync::MutexGuard<'_, VecDeque<Mail>> {
         self.orders.0.lock().unwrap()
     }

@@ -44,7 +44,7 @@ pub struct Copied {
 /// it changes nothing, and other kinds of processors do without.
 #[inline]
 pub(crate) fn fetch_to_write<T>(place: &T) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the instruction has no effect that a program could notice, whatever the address; processors
     // that do not know it take it for no operation.
     unsafe {
@@ -54,7 +54,7 @@ pub(crate) fn fetch_to_write<T>(place: &T) {
             options(nostack, preserves_flags, readonly)
         );
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = place;
 }
 

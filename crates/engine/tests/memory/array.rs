@@ -288,6 +288,26 @@ impl Array {
         buffer: Buffer,
         fua: bool,
     ) -> u64 {
+        let request = self.prepare(shard, volume, operation, offset, length, buffer, fua);
+        let now = Nanos(self.shared.borrow().now);
+        self.shards[shard]
+            .engine
+            .handle(Input::Request(request), now);
+        request.tag
+    }
+
+    /// A request that the caller gives to the shard.
+    #[allow(clippy::too_many_arguments)]
+    pub fn prepare(
+        &mut self,
+        shard: usize,
+        volume: VolumeId,
+        operation: Operation,
+        offset: u64,
+        length: u32,
+        buffer: Buffer,
+        fua: bool,
+    ) -> Request {
         let tag = self.next_tag;
         self.next_tag += 1;
         let request = Request {
@@ -299,19 +319,13 @@ impl Array {
             length_bytes: length,
             buffer,
         };
-        let mut shared = self.shared.borrow_mut();
-        let now = Nanos(shared.now);
         let flight = Flight {
             request,
             shard,
             again: false,
         };
-        shared.flights.insert(tag, flight);
-        drop(shared);
-        self.shards[shard]
-            .engine
-            .handle(Input::Request(request), now);
-        tag
+        self.shared.borrow_mut().flights.insert(tag, flight);
+        request
     }
 
     pub fn take_completion(&mut self, tag: u64) -> Option<Result<(), Failure>> {

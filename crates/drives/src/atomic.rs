@@ -1,0 +1,12 @@
+//! What threads share in mailboxes, and what Shuttle puts in its place: see the engine's module of the same name.
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Mutex, PoisonError, TryLockError,
+    atomic::{AtomicBool, Ordering, fence},
+};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{
+    Mutex, PoisonError, TryLockError,
+    atomic::{AtomicBool, Ordering, fence},
+};
