@@ -1,4 +1,4 @@
-//! How a data thread learns that something has been completed: an I/O, a message from a client, a letter.
+//! How a data thread learns that something has been completed: an I/O, a message from a client, a message.
 //!
 //! | written | the thread | costs |
 //! |---|---|---|

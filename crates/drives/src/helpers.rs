@@ -2,7 +2,7 @@
 //!
 //! Which members these are is said in [`crate::drive::IoPath`]. All shards put their I/O into the
 //! member's one queue; [`HELPERS`] threads take it from there, each carries out one system call at a
-//! time, and the answer goes back as a letter to the shard that asked. When the calls hang, so do these
+//! time, and the answer goes back as a message to the shard that asked. When the calls hang, so do these
 //! threads and nothing else: what is still in the queue can be withdrawn at the member's deadline.
 //!
 //! A job keeps the memory that its call touches alive, and the threads the file, so that neither goes

@@ -82,13 +82,13 @@ pub trait Port {
     /// When [`Port::poll`] wants to be called although nothing has happened.
     fn next_wake(&self) -> Option<Nanos>;
 
-    /// A letter for the port from another thread.
-    fn mail(&mut self, letter: Box<dyn Any + Send>);
+    /// A message for the port from another thread.
+    fn mail(&mut self, message: Box<dyn Any + Send>);
 
-    /// A letter from this port to that of a shard, which may be this one. Asked for at the end of every turn,
+    /// A message from this port to that of a shard, which may be this one. Asked for at the end of every turn,
     /// until there is none.
     #[inline]
-    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+    fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         None
     }
 }

@@ -141,9 +141,9 @@ fn a_drive_that_hangs_is_failed_although_every_turn_brings_answers() {
     let mut left = REAP_MAX * usize::from(COLLECTING_TURNS_MAX);
     while !array.has_event(|event| *event == Event::MemberOverdue(MemberId(1))) {
         array.shared.borrow_mut().now += 10_000_000;
-        // A letter for each turn.
-        let letter = engine::control::message::Message::WriteIntent(engine::units::VolumeId(0));
-        array.shared.borrow_mut().mail[0].push_back(letter);
+        // A message for each turn.
+        let message = engine::control::message::Message::WriteIntent(engine::units::VolumeId(0));
+        array.shared.borrow_mut().mail[0].push_back(message);
         array.turn();
         left = left.checked_sub(1).expect("it is failed in the end");
     }

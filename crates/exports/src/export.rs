@@ -6,7 +6,7 @@
 //! [opened](Export::open), and told whenever [what it offers](Offer) changes ([`Export::renew`]). At last it is
 //! [stopped](Export::stop), which ends when all that clients had asked is answered. The shards' side is the port: it turns
 //! what clients send into requests, without a dynamic call for any of them, and counts ([`Statistics`]). The two sides
-//! speak by letters ([`Letters`]).
+//! speak by messages ([`Messages`]).
 //!
 //! Payload memory is the port's. A port that serves memory of its own takes it from [`Place::pool`]; one whose clients
 //! bring the memory (a ring of the kernel's, a guest) leaves the pool alone and says of every buffer whether it is its
@@ -91,49 +91,49 @@ pub trait Export: Send {
     ///
     /// # Errors
     /// The system refuses something.
-    fn open(&mut self, letters: &Letters) -> Result<()>;
+    fn open(&mut self, messages: &Messages) -> Result<()>;
 
     /// What is offered has changed, in nothing but [`Offer::read_only`] and [`Offer::discards`]: clients that come from
     /// now on are told so.
-    fn renew(&mut self, offers: &[Offer], letters: &Letters);
+    fn renew(&mut self, offers: &[Offer], messages: &Messages);
 
     /// Takes on nobody any more, and ends whoever is there in order: what clients have asked is answered. `ended` is
     /// called once for each shard, on its thread, when nothing of the export is left there.
-    fn stop(&mut self, letters: &Letters, ended: &Arc<dyn Fn() + Send + Sync>);
+    fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>);
 }
 
 /// Makes the port of one shard.
 pub type MakeExportPort = Arc<dyn Fn(Place) -> Result<AnyPort> + Send + Sync>;
 
 /// The way from an export to its ports.
-pub struct Letters {
+pub struct Messages {
     mail: Vec<MailSender>,
     number: PortNumber,
 }
 
-impl Letters {
-    /// Letters to the ports with this number, by the mailboxes of all shards.
+impl Messages {
+    /// Messages to the ports with this number, by the mailboxes of all shards.
     #[must_use]
-    pub fn new(mail: Vec<MailSender>, number: PortNumber) -> Letters {
-        Letters { mail, number }
+    pub fn new(mail: Vec<MailSender>, number: PortNumber) -> Messages {
+        Messages { mail, number }
     }
 
     /// To the port of one shard.
     ///
     /// # Panics
     /// There is no such shard.
-    pub fn to(&self, shard: ShardId, letter: Box<dyn Any + Send>) {
-        let letter = ToPort {
+    pub fn to(&self, shard: ShardId, message: Box<dyn Any + Send>) {
+        let message = ToPort {
             port: self.number,
-            letter,
+            message,
         };
-        self.mail[usize::from(shard.0)].send(Mail::Port(Box::new(letter)));
+        self.mail[usize::from(shard.0)].send(Mail::Port(Box::new(message)));
     }
 
     /// To the ports of all shards.
-    pub fn to_all(&self, letter: impl Fn() -> Box<dyn Any + Send>) {
+    pub fn to_all(&self, message: impl Fn() -> Box<dyn Any + Send>) {
         for shard in 0..self.mail.len() {
-            self.to(ShardId(shard as u8), letter());
+            self.to(ShardId(shard as u8), message());
         }
     }
 }

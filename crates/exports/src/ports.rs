@@ -1,7 +1,7 @@
 //! The ports of a shard: all exports at once, behind the one port that a shard's loop knows.
 //!
 //! What goes out of a port comes back to it: the ring's operations and the engine's requests carry the port's number
-//! above the bits that are the port's own, letters carry it beside them, and a buffer is that port's which owns it. Port 0
+//! above the bits that are the port's own, messages carry it beside them, and a buffer is that port's which owns it. Port 0
 //! has no bits to add, so a shard with one export pays nothing for that there could be more.
 
 use crate::export::Statistics;
@@ -80,13 +80,13 @@ impl Port for AnyPort {
         each!(self, port => port.next_wake())
     }
 
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        each!(self, port => port.mail(letter));
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        each!(self, port => port.mail(message));
     }
 
     #[inline]
-    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
-        each!(self, port => port.next_letter())
+    fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        each!(self, port => port.next_message())
     }
 }
 
@@ -100,12 +100,12 @@ impl ExportPort for AnyPort {
     }
 }
 
-/// A letter to one of a shard's ports.
+/// A message to one of a shard's ports.
 pub struct ToPort {
     /// Which.
     pub port: PortNumber,
     /// What that port knows.
-    pub letter: Box<dyn Any + Send>,
+    pub message: Box<dyn Any + Send>,
 }
 
 /// All ports of a shard, by number. See the module's prose.
@@ -234,21 +234,21 @@ impl<P: ExportPort> Port for Ports<P> {
         self.ports.iter().filter_map(Port::next_wake).min()
     }
 
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        let Ok(letter) = letter.downcast::<ToPort>() else {
-            unreachable!("a letter that is addressed to no port");
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        let Ok(message) = message.downcast::<ToPort>() else {
+            unreachable!("a message that is addressed to no port");
         };
-        let port = self.ports.get_mut(usize::from(letter.port.get()));
-        port.expect("letters are for ports that there are")
-            .mail(letter.letter);
+        let port = self.ports.get_mut(usize::from(message.port.get()));
+        port.expect("messages are for ports that there are")
+            .mail(message.message);
     }
 
     #[inline]
-    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+    fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         for (at, port) in self.ports.iter_mut().enumerate() {
-            if let Some((shard, letter)) = port.next_letter() {
+            if let Some((shard, message)) = port.next_message() {
                 let port = PortNumber::new(at);
-                return Some((shard, Box::new(ToPort { port, letter })));
+                return Some((shard, Box::new(ToPort { port, message })));
             }
         }
         None

@@ -7,7 +7,7 @@ use drives::arena::Pool;
 use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
-use exports::export::{Bind, Export, Letters, MakeExportPort, Offer, Place, Surroundings};
+use exports::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
 use exports::ports::Ports;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,7 +93,7 @@ impl Exports {
     /// The system refuses something.
     pub fn open(&self, shared: &Shared) -> Result<()> {
         for (at, export) in self.all().iter_mut().enumerate() {
-            export.open(&letters(shared, at))?;
+            export.open(&messages(shared, at))?;
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Exports {
                 std::thread::sleep(LOOK_EVERY);
                 let offers = offers(&shared.snapshot().record, &started);
                 for (at, export) in exports.all().iter_mut().enumerate() {
-                    export.renew(&offers, &letters(&shared, at));
+                    export.renew(&offers, &messages(&shared, at));
                 }
             }
         };
@@ -131,7 +131,7 @@ impl Exports {
             count.fetch_sub(1, Ordering::AcqRel);
         });
         for (at, export) in all.iter_mut().enumerate() {
-            export.stop(&letters(shared, at), &ended);
+            export.stop(&messages(shared, at), &ended);
         }
         drop(all);
         let deadline = Instant::now() + within;
@@ -150,8 +150,8 @@ impl Exports {
     }
 }
 
-fn letters(shared: &Shared, at: usize) -> Letters {
-    Letters::new(shared.mail(), PortNumber::new(at))
+fn messages(shared: &Shared, at: usize) -> Messages {
+    Messages::new(shared.mail(), PortNumber::new(at))
 }
 
 /// What clients are offered of the volumes that are `started`, with their names.

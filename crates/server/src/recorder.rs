@@ -1,7 +1,7 @@
 //! Who turns the engine's record into bytes: the controller's data thread, and nobody else.
 //!
 //! What writes the record belongs to that thread, so that nobody can hold it up there. Drives that join come by
-//! letter ([`Recorder::mail`]), from whoever brings them. What the metadata cannot express is news like everything
+//! message ([`Recorder::mail`]), from whoever brings them. What the metadata cannot express is news like everything
 //! else that a data thread has to say.
 
 use super::news::{News, NewsSender};
@@ -79,8 +79,8 @@ impl Encode for Recorder {
     }
 
     /// The drive with the next number has joined: its [`Identity`].
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        let drive: Box<Identity> = letter.downcast().expect("nobody writes of anything else");
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        let drive: Box<Identity> = message.downcast().expect("nobody writes of anything else");
         self.persister.add_drive(*drive);
     }
 }

@@ -1,4 +1,4 @@
-//! Letters in every order in which their senders and the receiver may run.
+//! Messages in every order in which their senders and the receiver may run.
 //!
 //! Shuttle goes on with another thread at accesses to flags and locks; what the rings between shards do is one step to
 //! it, because they are another crate's, which has tried that itself.
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 
 const ORDERS: usize = 20_000;
 
-fn letter(number: u64) -> Mail {
+fn message(number: u64) -> Mail {
     Mail::Port(Box::new(number))
 }
 
@@ -44,7 +44,7 @@ fn sleep(mailbox: &Mailbox, ended: &Ended, senders: usize) {
         if is_signalled(mailbox) {
             break;
         }
-        assert!(!all_ended, "slept through a letter");
+        assert!(!all_ended, "slept through a message");
         thread::yield_now();
     }
     mailbox.wake_up();
@@ -59,7 +59,7 @@ fn in_many_orders(run: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn no_letter_meets_a_reader_that_sleeps_on() {
+fn no_message_meets_a_reader_that_sleeps_on() {
     const FROM_SHARD: u64 = 1 << 32;
     let sleeps = Arc::new(AtomicUsize::new(0));
     let seen = sleeps.clone();
@@ -68,12 +68,12 @@ fn no_letter_meets_a_reader_that_sleeps_on() {
         let (sender, ended) = (reader.sender(), Ended::default());
         let (outside_ends, shard_ends) = (ended.clone(), ended.clone());
         let outside = thread::spawn(move || {
-            (0..2).for_each(|n| sender.send(letter(n)));
+            (0..2).for_each(|n| sender.send(message(n)));
             outside_ends.fetch_add(1, Plain::SeqCst);
         });
         let shard = thread::spawn(move || {
             for n in 0..2 {
-                writer.post(ShardId(1), letter(FROM_SHARD | n));
+                writer.post(ShardId(1), message(FROM_SHARD | n));
                 writer.deliver();
             }
             shard_ends.fetch_add(1, Plain::SeqCst);
@@ -94,12 +94,12 @@ fn no_letter_meets_a_reader_that_sleeps_on() {
         }
         outside.join().unwrap();
         shard.join().unwrap();
-        assert!(reader.receive().is_none(), "a letter too many");
+        assert!(reader.receive().is_none(), "a message too many");
     });
     assert!(sleeps.load(Plain::SeqCst) > 0, "the reader never slept");
 }
 
-/// The API attaches a drive everywhere, then the controller writes about it; another thread, whose letters have
+/// The API attaches a drive everywhere, then the controller writes about it; another thread, whose messages have
 /// nothing to do with it, may stand still while it holds the lock.
 #[test]
 fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
@@ -115,7 +115,7 @@ fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
         let attaches = attached.clone();
         let api = thread::spawn(move || {
             for drive in 1..=2 {
-                sender.send(letter(drive));
+                sender.send(message(drive));
                 attaches.store(drive, Ordering::SeqCst);
             }
             api_ends.fetch_add(1, Plain::SeqCst);
@@ -127,28 +127,28 @@ fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
         let controller = thread::spawn(move || {
             for _ in 0..2 {
                 let known = attached.load(Ordering::SeqCst);
-                writer.post(ShardId(1), letter(CONTROLLER | known));
+                writer.post(ShardId(1), message(CONTROLLER | known));
                 writer.deliver();
             }
             controller_ends.fetch_add(1, Plain::SeqCst);
             writer
         });
-        let (mut attached, mut letters) = (0, 0);
-        while letters < 5 {
+        let (mut attached, mut messages) = (0, 0);
+        while messages < 5 {
             let Some(mail) = reader.receive() else {
                 sleep(&reader, &ended, 3);
                 continue;
             };
-            letters += 1;
+            messages += 1;
             match mail {
                 Mail::Engine(_) => {}
                 mail => match number(mail) {
-                    letter if letter >= CONTROLLER => {
-                        let known = letter - CONTROLLER;
+                    message if message >= CONTROLLER => {
+                        let known = message - CONTROLLER;
                         assert!(known <= attached, "drive {known} is not there");
                         seen.fetch_add(known as usize, Plain::SeqCst);
                     }
-                    letter => attached = letter,
+                    message => attached = message,
                 },
             }
         }

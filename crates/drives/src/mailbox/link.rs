@@ -1,10 +1,10 @@
-//! Letters from one shard to another: a ring with one writer and one reader.
+//! Messages from one shard to another: a ring with one writer and one reader.
 //!
 //! What a shard writes during a turn leaves together at its end. What does not fit into the ring stays
 //! with its writer, in order and before anything newer, and is offered again at the end of every turn:
-//! nobody waits, and nothing is lost or overtaken. How many letters can be under way at once follows from
+//! nobody waits, and nothing is lost or overtaken. How many messages can be under way at once follows from
 //! the engine's limits but is far more than usual: the pieces of requests that a shard may have with
-//! others ([`engine::limits::FORWARDED_MAX`] and more), as many answers, and letters about each region of
+//! others ([`engine::limits::FORWARDED_MAX`] and more), as many answers, and messages about each region of
 //! a bitmap. So the ring has room for what two shards exchange in a turn or two, and the rest waits.
 
 use super::{Mail, MailSender};
@@ -12,8 +12,8 @@ use engine::limits::REAP_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 
-/// Letters in a ring: two turns of a reader.
-pub(super) const RING_LETTERS: usize = 2 * REAP_MAX;
+/// Messages in a ring: two turns of a reader.
+pub(super) const RING_MESSAGES: usize = 2 * REAP_MAX;
 
 /// The writing end.
 #[derive(Debug)]
@@ -27,22 +27,22 @@ pub(super) struct Link {
 impl Link {
     /// Both ends of a link to the shard that `reader` delivers to.
     pub fn new(reader: MailSender) -> (Link, Consumer<Mail>) {
-        let (ring, letters) = RingBuffer::new(RING_LETTERS);
+        let (ring, messages) = RingBuffer::new(RING_MESSAGES);
         let link = Link {
             ring,
             outbox: VecDeque::with_capacity(2 * REAP_MAX),
             reader,
         };
-        (link, letters)
+        (link, messages)
     }
 
-    /// Puts a letter to the others of this turn.
+    /// Puts a message to the others of this turn.
     #[inline]
     pub fn post(&mut self, mail: Mail) {
         self.outbox.push_back(mail);
     }
 
-    /// How many letters have not left.
+    /// How many messages have not left.
     #[inline]
     pub fn held_back(&self) -> usize {
         self.outbox.len()
@@ -56,17 +56,17 @@ impl Link {
         }
     }
 
-    // Apart, because most turns have no letters.
+    // Apart, because most turns have no messages.
     #[inline(never)]
     fn fill(&mut self) {
-        let letters = self.outbox.len();
+        let messages = self.outbox.len();
         // The reader's end of the ring is another core's cache line: it is looked at only when what was
         // seen there last is not enough.
         let mut room = self.ring.cached_slots();
-        if room < letters {
+        if room < messages {
             room = self.ring.slots();
         }
-        let count = letters.min(room);
+        let count = messages.min(room);
         if count == 0 {
             if self.ring.is_abandoned() {
                 self.outbox.clear();

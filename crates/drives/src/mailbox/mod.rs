@@ -1,26 +1,26 @@
-//! Letters to a shard, and a shard's letters to others.
+//! Messages to a shard, and a shard's messages to others.
 //!
-//! A shard never waits for a lock here, and a thread that is off its processor delays its own letters only. Between
-//! each two shards there is a ring in each direction (`link`). Threads that are no shards put letters into queues under
+//! A shard never waits for a lock here, and a thread that is off its processor delays its own messages only. Between
+//! each two shards there is a ring in each direction (`link`). Threads that are no shards put messages into queues under
 //! a lock that the shard only tries ([`MailSender`], `outside`). What a shard writes to itself it just keeps.
 //! Nothing is lost while shards run: one that ends drops what has not left it, so all of them end together. Memory is
 //! taken only by bursts that are longer than any before.
 //!
 //! # Order
 //!
-//! Letters of one sender keep their order. Beyond that there is one promise: a letter from a thread that is
-//! no shard is opened before any letter of a shard that could know of it.
+//! Messages of one sender keep their order. Beyond that there is one promise: a message from a thread that is
+//! no shard is opened before any message of a shard that could know of it.
 //! When the API attaches a drive to all shards and then orders the controller to use it, what the
-//! controller writes about the drive is opened by shards that have it. So a shard that sees letters of others looks for
-//! orders before it opens them, and when those cannot be looked at because a sender is at it, the others' letters
-//! wait until they can. Between letters of different shards there is no order, nor between answers of
+//! controller writes about the drive is opened by shards that have it. So a shard that sees messages of others looks for
+//! orders before it opens them, and when those cannot be looked at because a sender is at it, the others' messages
+//! wait until they can. Between messages of different shards there is no order, nor between answers of
 //! members ([`Mail::Moved`]) and anything else; the simulator delivers messages of shards accordingly.
 //!
 //! # Waking
 //!
-//! A receiver that spins sees new letters; one that sleeps in the kernel is woken through an eventfd, which
-//! senders touch only when the receiver has said that it sleeps. A sender makes its letter visible, then
-//! looks whether the receiver sleeps; a receiver says that it sleeps, then looks for letters. Between the
+//! A receiver that spins sees new messages; one that sleeps in the kernel is woken through an eventfd, which
+//! senders touch only when the receiver has said that it sleeps. A sender makes its message visible, then
+//! looks whether the receiver sleeps; a receiver says that it sleeps, then looks for messages. Between the
 //! two steps of both there is a sequentially consistent fence, so at least one of them sees what the
 //! other has done: either the receiver stays awake or it is signalled.
 
@@ -45,7 +45,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A letter to a shard.
+/// A message to a shard.
 #[derive(Debug)]
 pub enum Mail {
     /// For the engine.
@@ -110,17 +110,17 @@ impl MailSender {
     }
 }
 
-/// What one shard owns: the letters that it gets, and the way to the others.
+/// What one shard owns: the messages that it gets, and the way to the others.
 #[derive(Debug)]
 pub struct Mailbox {
     shared: Arc<Shared>,
-    /// Its own letters to itself, and what it has taken in.
+    /// Its own messages to itself, and what it has taken in.
     opened: VecDeque<Mail>,
-    /// Letters from outside were there that could not be taken in; those of shards may have to wait for them.
+    /// Messages from outside were there that could not be taken in; those of shards may have to wait for them.
     orders_are_late: bool,
     /// From each other shard.
     incoming: Vec<Consumer<Mail>>,
-    /// Whose letters were taken in last.
+    /// Whose messages were taken in last.
     current: usize,
     /// To each shard by number; nothing where that is this one.
     outgoing: Vec<Option<Link>>,
@@ -138,8 +138,8 @@ pub fn exchange(shards: usize) -> std::io::Result<Vec<Mailbox>> {
     for from in 0..shards {
         for to in 0..shards {
             let link = (from != to).then(|| {
-                let (link, letters) = Link::new(mailboxes[to].sender());
-                mailboxes[to].incoming.push(letters);
+                let (link, messages) = Link::new(mailboxes[to].sender());
+                mailboxes[to].incoming.push(messages);
                 link
             });
             mailboxes[from].outgoing.push(link);
@@ -183,7 +183,7 @@ impl Mailbox {
         MailSender(self.shared.clone())
     }
 
-    /// Writes to a shard, which may be this one. The letter leaves by [`Mailbox::deliver`].
+    /// Writes to a shard, which may be this one. The message leaves by [`Mailbox::deliver`].
     #[inline]
     pub fn post(&mut self, to: ShardId, mail: Mail) {
         match &mut self.outgoing[usize::from(to.0)] {
@@ -192,14 +192,14 @@ impl Mailbox {
         }
     }
 
-    /// Sends the letters of this turn, as far as there is room for them. Without,
+    /// Sends the messages of this turn, as far as there is room for them. Without,
     /// [`Mailbox::holds_back`] is true, and this has to be called again soon.
     #[inline]
     pub fn deliver(&mut self) {
         self.outgoing.iter_mut().flatten().for_each(Link::deliver);
     }
 
-    /// Whether letters to other shards have not left.
+    /// Whether messages to other shards have not left.
     #[must_use]
     pub fn holds_back(&self) -> bool {
         let mut links = self.outgoing.iter().flatten();
@@ -210,24 +210,24 @@ impl Mailbox {
     #[must_use]
     #[inline]
     pub fn has_mail(&self) -> bool {
-        !self.opened.is_empty() || self.shared.outside.has_letters() || self.may_read_on()
+        !self.opened.is_empty() || self.shared.outside.has_messages() || self.may_read_on()
     }
 
-    /// Whether there are letters of other shards that need not wait for orders.
+    /// Whether there are messages of other shards that need not wait for orders.
     #[inline]
     fn may_read_on(&self) -> bool {
-        let has_letters = |letters: &Consumer<Mail>| !letters.is_empty();
-        !self.orders_are_late && self.incoming.iter().any(has_letters)
+        let has_messages = |messages: &Consumer<Mail>| !messages.is_empty();
+        !self.orders_are_late && self.incoming.iter().any(has_messages)
     }
 
-    /// The next letter: what is here already, then those of one shard after the other, of each as many as
+    /// The next message: what is here already, then those of one shard after the other, of each as many as
     /// are there when its turn comes.
     #[inline]
     pub fn receive(&mut self) -> Option<Mail> {
         if self.has_mail() { self.open() } else { None }
     }
 
-    // Apart, because most turns have no letters.
+    // Apart, because most turns have no messages.
     #[inline(never)]
     fn open(&mut self) -> Option<Mail> {
         if self.opened.is_empty() {
@@ -238,7 +238,7 @@ impl Mailbox {
         self.opened.pop_front()
     }
 
-    /// Takes in what has come from outside, and the letters of the next shard that has written.
+    /// Takes in what has come from outside, and the messages of the next shard that has written.
     fn look(&mut self) {
         let mut ready = 0;
         for _ in 0..self.incoming.len() {
@@ -250,19 +250,19 @@ impl Mailbox {
         }
         // Not before: what has been seen above may have been written by somebody who knew of an order.
         // That order was sent before, so its flag is visible here, and it is taken in or known to be late.
-        if self.shared.outside.has_letters() {
+        if self.shared.outside.has_messages() {
             self.orders_are_late = !self.shared.outside.take(&mut self.opened);
         }
         if ready > 0 && !self.orders_are_late {
-            // All at once: for each letter alone the writer's core would lose what it knows of the ring.
-            let letters = self.incoming[self.current].read_chunk(ready);
-            let letters = letters.expect("only this side takes letters out");
-            self.opened.extend(letters);
+            // All at once: for each message alone the writer's core would lose what it knows of the ring.
+            let messages = self.incoming[self.current].read_chunk(ready);
+            let messages = messages.expect("only this side takes messages out");
+            self.opened.extend(messages);
         }
     }
 
     /// Announces that the receiver is about to sleep. When this returns false there is mail, and it
-    /// must not; when it returns true, the next letter makes [`Mailbox::wake_fd`] readable.
+    /// must not; when it returns true, the next message makes [`Mailbox::wake_fd`] readable.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.shared.asleep.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -278,12 +278,12 @@ impl Mailbox {
         self.shared.asleep.0.store(false, Ordering::Relaxed);
     }
 
-    /// Readable when a letter came in during sleep.
+    /// Readable when a message came in during sleep.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_fd()
     }
 
-    /// Makes [`Mailbox::wake_fd`] unreadable until the next letter.
+    /// Makes [`Mailbox::wake_fd`] unreadable until the next message.
     pub(crate) fn clear_wake(&self) {
         // Nothing to read means nothing to clear.
         let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);

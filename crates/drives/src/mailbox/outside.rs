@@ -1,19 +1,19 @@
-//! Letters to a shard from threads that are no shards: the API, the watch, threads of members.
+//! Messages to a shard from threads that are no shards: the API, the watch, threads of members.
 //!
-//! These threads put their letters into queues under a lock, one after the other. The shard only tries
+//! These threads put their messages into queues under a lock, one after the other. The shard only tries
 //! the lock, and only when a flag says that there is something. When the try fails, somebody is just
-//! putting a letter in, who raises the flag once the lock is free again, and wakes the shard if it has
-//! gone to sleep meanwhile. So the shard need not even try again before that, and a letter is late by
+//! putting a message in, who raises the flag once the lock is free again, and wakes the shard if it has
+//! gone to sleep meanwhile. So the shard need not even try again before that, and a message is late by
 //! as long as its sender, or one that came in between, is off its processor.
 //!
-//! There are two queues, because members answer all the time and nobody's letters should wait for that:
+//! There are two queues, because members answer all the time and nobody's messages should wait for that:
 //! those of shards wait for orders that are late (see [`super`], "Order"), never for answers.
 
 use super::{Apart, Mail};
 use crate::atomic::{AtomicBool, Mutex, Ordering, PoisonError, TryLockError};
 use std::collections::VecDeque;
 
-/// Letters that fit into each queue without growing: several orders about every member and volume, and
+/// Messages that fit into each queue without growing: several orders about every member and volume, and
 /// answers of what a member's queue has room for.
 pub(super) const ROOM: usize = 1024;
 
@@ -22,7 +22,7 @@ pub(super) const ROOM: usize = 1024;
 pub(super) struct Outside {
     orders: Apart<Mutex<VecDeque<Mail>>>,
     answers: Apart<Mutex<VecDeque<Mail>>>,
-    /// Some letter may not have been taken.
+    /// Some message may not have been taken.
     flag: Apart<AtomicBool>,
 }
 
@@ -36,7 +36,7 @@ impl Outside {
         }
     }
 
-    /// Puts a letter in. Whoever does so must wake the receiver afterwards if it sleeps.
+    /// Puts a message in. Whoever does so must wake the receiver afterwards if it sleeps.
     pub fn put(&self, mail: Mail) {
         let Apart(queue) = match mail {
             Mail::Moved(_) => &self.answers,
@@ -53,12 +53,12 @@ impl Outside {
 
     /// Whether [`Outside::take`] may find something that it has not found before.
     #[inline]
-    pub fn has_letters(&self) -> bool {
+    pub fn has_messages(&self) -> bool {
         self.flag.0.load(Ordering::Relaxed)
     }
 
     /// Moves what is there to the end of `opened`. False when orders cannot be looked at just now; then
-    /// [`Outside::has_letters`] will be true again, and whoever makes it so wakes the receiver.
+    /// [`Outside::has_messages`] will be true again, and whoever makes it so wakes the receiver.
     ///
     /// Nothing is overlooked: the flag is taken down before the locks are tried. A sender that raised it
     /// before that had released its lock, which the exchange acquires, so it cannot be the one that makes
@@ -78,11 +78,11 @@ impl Outside {
 
 /// False when the lock is taken.
 fn move_all(queue: &Mutex<VecDeque<Mail>>, opened: &mut VecDeque<Mail>) -> bool {
-    let mut letters = match queue.try_lock() {
-        Ok(letters) => letters,
+    let mut messages = match queue.try_lock() {
+        Ok(messages) => messages,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return false,
     };
-    opened.append(&mut letters);
+    opened.append(&mut messages);
     true
 }

@@ -1,6 +1,6 @@
-//! Order, full rings, wake-ups, what happens to letters that nobody reads, and memory.
+//! Order, full rings, wake-ups, what happens to messages that nobody reads, and memory.
 
-use super::link::RING_LETTERS;
+use super::link::RING_MESSAGES;
 use super::outside::ROOM;
 use super::*;
 use crate::counting::allocations;
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-fn letter(number: u64) -> Mail {
+fn message(number: u64) -> Mail {
     Mail::Port(Box::new(number))
 }
 
@@ -21,8 +21,8 @@ fn number(mail: Mail) -> u64 {
     }
 }
 
-/// A letter that takes no memory.
-fn small_letter(who: i32, index: u32) -> Mail {
+/// A message that takes no memory.
+fn small_message(who: i32, index: u32) -> Mail {
     Mail::Moved(Moved { index, result: who })
 }
 
@@ -54,7 +54,7 @@ fn readable(mailbox: &Mailbox, timeout_seconds: i64) -> bool {
 
 fn sleep(mailbox: &Mailbox) {
     if mailbox.fall_asleep() {
-        assert!(readable(mailbox, 20), "slept through a letter");
+        assert!(readable(mailbox, 20), "slept through a message");
         mailbox.wake_up();
         mailbox.clear_wake();
     }
@@ -70,7 +70,7 @@ fn receive_all(mailbox: &mut Mailbox) -> Vec<u64> {
         .collect()
 }
 
-/// Checks that each sender's letters come in order; `letter` has the sender in its upper half.
+/// Checks that each sender's messages come in order; `message` has the sender in its upper half.
 struct InOrder {
     next: Vec<u64>,
     each: u64,
@@ -82,9 +82,9 @@ impl InOrder {
         InOrder { next, each }
     }
 
-    fn take(&mut self, letter: u64) {
-        let expected = &mut self.next[(letter >> 32) as usize];
-        assert_eq!(letter & 0xFFFF_FFFF, *expected);
+    fn take(&mut self, message: u64) {
+        let expected = &mut self.next[(message >> 32) as usize];
+        assert_eq!(message & 0xFFFF_FFFF, *expected);
         *expected += 1;
     }
 
@@ -102,7 +102,7 @@ fn nothing_is_lost_and_each_sender_from_outside_keeps_its_order() {
         .map(|who| {
             let sender = mailbox.sender();
             std::thread::spawn(move || {
-                (0..EACH).for_each(|n| sender.send(letter(who << 32 | n)));
+                (0..EACH).for_each(|n| sender.send(message(who << 32 | n)));
             })
         })
         .collect();
@@ -120,9 +120,9 @@ fn nothing_is_lost_and_each_sender_from_outside_keeps_its_order() {
 }
 
 /// Shards that write to each other and sleep whenever nothing comes, and a thread that writes to all of
-/// them: bursts from one letter to more than a ring takes. A wake-up that is lost stops everything.
+/// them: bursts from one message to more than a ring takes. A wake-up that is lost stops everything.
 #[test]
-fn shards_that_sleep_hear_of_every_letter() {
+fn shards_that_sleep_hear_of_every_message() {
     const SHARDS: u64 = 3;
     const OUTSIDE: u64 = SHARDS;
     const EACH: u64 = 30_000;
@@ -131,7 +131,7 @@ fn shards_that_sleep_hear_of_every_letter() {
     std::thread::scope(|scope| {
         for (who, mut mailbox) in (0..).zip(mailboxes) {
             scope.spawn(move || {
-                // Its own letters to itself are among them.
+                // Its own messages to itself are among them.
                 let mut order = InOrder::new(SHARDS + 1, EACH);
                 let (mut sent, mut bursts) = (0, [1, 2, 3, 40, 700].into_iter().cycle());
                 let mut has_held_back = false;
@@ -139,18 +139,18 @@ fn shards_that_sleep_hear_of_every_letter() {
                     let burst = bursts.next().unwrap().min(EACH - sent);
                     for n in sent..sent + burst {
                         (0..SHARDS as u8)
-                            .for_each(|to| mailbox.post(ShardId(to), letter(who << 32 | n)));
+                            .for_each(|to| mailbox.post(ShardId(to), message(who << 32 | n)));
                     }
                     sent += burst;
                     mailbox.deliver();
                     has_held_back |= mailbox.holds_back();
-                    let mut letters = 0;
+                    let mut messages = 0;
                     while let Some(mail) = mailbox.receive() {
                         order.take(number(mail));
-                        letters += 1;
+                        messages += 1;
                     }
                     // Who has nothing more to say has to be woken for everything.
-                    if letters == 0 && sent == EACH && !mailbox.holds_back() && !order.has_all() {
+                    if messages == 0 && sent == EACH && !mailbox.holds_back() && !order.has_all() {
                         sleep(&mailbox);
                     }
                 }
@@ -160,7 +160,7 @@ fn shards_that_sleep_hear_of_every_letter() {
         scope.spawn(|| {
             for n in 0..EACH {
                 for sender in &senders {
-                    sender.send(letter(OUTSIDE << 32 | n));
+                    sender.send(message(OUTSIDE << 32 | n));
                 }
                 if n % 64 == 0 {
                     std::thread::yield_now();
@@ -170,7 +170,7 @@ fn shards_that_sleep_hear_of_every_letter() {
     });
 }
 
-/// Has two letters sent at about the moment at which the reader looks for them and falls asleep, again and
+/// Has two messages sent at about the moment at which the reader looks for them and falls asleep, again and
 /// again: each time they have been received, or the reader has stayed awake, or it has been signalled.
 fn meet(reader: &mut Mailbox, mut send: impl FnMut(u64) + Send) {
     const FOR: Duration = Duration::from_millis(if cfg!(miri) { 60_000 } else { 500 });
@@ -209,19 +209,22 @@ fn meet(reader: &mut Mailbox, mut send: impl FnMut(u64) + Send) {
             if begin.elapsed() > FOR {
                 break;
             }
-            let mut letters = Vec::with_capacity(2);
+            let mut messages = Vec::with_capacity(2);
             begun.store(round, Ordering::Release);
             hesitate(round % 31);
-            letters.extend(reader.receive().map(number));
+            messages.extend(reader.receive().map(number));
             let is_asleep = reader.fall_asleep();
             wait_for(round, &ended);
             if is_asleep {
-                assert!(readable(reader, 0), "round {round}: slept through a letter");
+                assert!(
+                    readable(reader, 0),
+                    "round {round}: slept through a message"
+                );
             }
             reader.wake_up();
             reader.clear_wake();
-            letters.extend(receive_all(reader));
-            assert_eq!(letters, [2 * round, 2 * round + 1], "round {round}");
+            messages.extend(receive_all(reader));
+            assert_eq!(messages, [2 * round, 2 * round + 1], "round {round}");
         }
     });
 }
@@ -235,36 +238,36 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn no_letter_of_a_shard_meets_a_reader_that_sleeps_on() {
+fn no_message_of_a_shard_meets_a_reader_that_sleeps_on() {
     let [mut writer, mut reader] = pair();
     meet(&mut reader, |number| {
-        writer.post(ShardId(1), letter(number));
+        writer.post(ShardId(1), message(number));
         writer.deliver();
     });
 }
 
 #[test]
-fn no_letter_from_outside_meets_a_reader_that_sleeps_on() {
+fn no_message_from_outside_meets_a_reader_that_sleeps_on() {
     let [mut reader, _other] = pair();
     let sender = reader.sender();
-    meet(&mut reader, |number| sender.send(letter(number)));
+    meet(&mut reader, |number| sender.send(message(number)));
 }
 
 #[test]
 fn what_does_not_fit_waits_with_its_sender_and_keeps_its_place() {
     let [mut writer, mut reader] = pair();
-    let count = 3 * RING_LETTERS as u64 + 7;
+    let count = 3 * RING_MESSAGES as u64 + 7;
     for n in 0..count {
-        writer.post(ShardId(1), letter(n));
+        writer.post(ShardId(1), message(n));
     }
     assert!(!reader.has_mail(), "nothing leaves before the turn ends");
     writer.deliver();
     assert!(writer.holds_back());
     writer.deliver();
     let mut seen = receive_all(&mut reader);
-    assert_eq!(seen.len(), RING_LETTERS);
+    assert_eq!(seen.len(), RING_MESSAGES);
     // What is written now comes after what waits.
-    writer.post(ShardId(1), letter(count));
+    writer.post(ShardId(1), message(count));
     while writer.holds_back() {
         writer.deliver();
         seen.extend(receive_all(&mut reader));
@@ -275,14 +278,14 @@ fn what_does_not_fit_waits_with_its_sender_and_keeps_its_place() {
 #[test]
 fn a_full_ring_has_room_for_as_many_as_have_been_taken_in() {
     let [mut writer, mut reader] = pair();
-    let count = RING_LETTERS as u64 + 10;
+    let count = RING_MESSAGES as u64 + 10;
     for n in 0..count {
-        writer.post(ShardId(1), letter(n));
+        writer.post(ShardId(1), message(n));
     }
     writer.deliver();
     let held_back = |writer: &Mailbox| writer.outgoing[1].as_ref().unwrap().held_back();
     assert_eq!(held_back(&writer), 10);
-    // With the first letter the reader takes in all that are there.
+    // With the first message the reader takes in all that are there.
     assert_eq!(reader.receive().map(number), Some(0));
     writer.deliver();
     assert_eq!(held_back(&writer), 0);
@@ -294,14 +297,14 @@ fn shards_take_turns_at_being_read() {
     let mut mailboxes = exchange(3).unwrap();
     for round in 0..3 {
         for from in [0, 1] {
-            mailboxes[from].post(ShardId(2), letter(10 * from as u64 + round));
+            mailboxes[from].post(ShardId(2), message(10 * from as u64 + round));
             mailboxes[from].deliver();
         }
     }
     let first = number(mailboxes[2].receive().unwrap());
     // What comes while one is being read has to wait until the other has been.
     let (read, other) = (first as usize / 10, 1 - first as usize / 10);
-    mailboxes[read].post(ShardId(2), letter(10 * read as u64 + 3));
+    mailboxes[read].post(ShardId(2), message(10 * read as u64 + 3));
     mailboxes[read].deliver();
     let places = |who: usize, range: std::ops::Range<u64>| range.map(move |n| 10 * who as u64 + n);
     let expected: Vec<_> = places(read, 1..3)
@@ -312,9 +315,9 @@ fn shards_take_turns_at_being_read() {
 }
 
 #[test]
-fn letters_to_the_shard_itself_need_no_ring() {
+fn messages_to_the_shard_itself_need_no_ring() {
     let [mut mailbox, _other] = pair();
-    mailbox.post(ShardId(0), letter(1));
+    mailbox.post(ShardId(0), message(1));
     assert!(!mailbox.holds_back());
     assert!(!mailbox.fall_asleep(), "there is mail");
     assert_eq!(receive_all(&mut mailbox), [1]);
@@ -326,10 +329,10 @@ fn an_awake_receiver_is_not_signalled() {
     let sender = reader.sender();
     let mut send_either_way = |is_shard: bool, number| {
         if is_shard {
-            writer.post(ShardId(1), letter(number));
+            writer.post(ShardId(1), message(number));
             writer.deliver();
         } else {
-            sender.send(letter(number));
+            sender.send(message(number));
         }
     };
     for is_shard in [false, true] {
@@ -358,7 +361,7 @@ fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for drive in 1..=DRIVES {
-                sender.send(letter(drive));
+                sender.send(message(drive));
                 attached.store(drive, Ordering::Release);
             }
         });
@@ -367,7 +370,7 @@ fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
             while known < DRIVES {
                 if !writer.holds_back() {
                     known = attached.load(Ordering::Acquire);
-                    writer.post(ShardId(1), letter(CONTROLLER | known));
+                    writer.post(ShardId(1), message(CONTROLLER | known));
                 }
                 writer.deliver();
             }
@@ -380,11 +383,11 @@ fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
         let (mut attached, mut known) = (0, 0);
         while known < DRIVES {
             match reader.receive().map(number) {
-                Some(letter) if letter >= CONTROLLER => {
-                    known = letter - CONTROLLER;
+                Some(message) if message >= CONTROLLER => {
+                    known = message - CONTROLLER;
                     assert!(known <= attached, "drive {known} is not there");
                 }
-                Some(letter) => attached = letter,
+                Some(message) => attached = message,
                 None => sleep(&reader),
             }
         }
@@ -395,16 +398,16 @@ fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
 fn a_sender_that_stands_still_stops_nobody_and_is_heard_later() {
     let [mut writer, mut reader] = pair();
     let sender = reader.sender();
-    sender.send(letter(1));
-    writer.post(ShardId(1), letter(2));
+    sender.send(message(1));
+    writer.post(ShardId(1), message(2));
     writer.deliver();
     let shared = reader.shared.clone();
     let held = shared.outside.stand_still();
-    // The order may not be overtaken, but what members answer and the shard's own letters go on.
+    // The order may not be overtaken, but what members answer and the shard's own messages go on.
     assert!(reader.receive().is_none());
-    sender.send(small_letter(0, 9));
+    sender.send(small_message(0, 9));
     assert!(matches!(reader.receive(), Some(Mail::Moved(_))));
-    reader.post(ShardId(1), letter(3));
+    reader.post(ShardId(1), message(3));
     assert_eq!(receive_all(&mut reader), [3]);
     // Nor does it keep the shard from sleeping; whoever comes next wakes it.
     assert!(reader.fall_asleep());
@@ -418,16 +421,16 @@ fn a_sender_that_stands_still_stops_nobody_and_is_heard_later() {
 }
 
 #[test]
-fn letters_that_nobody_reads_are_dropped_with_the_mailbox() {
+fn messages_that_nobody_reads_are_dropped_with_the_mailbox() {
     let [mut writer, reader] = pair();
     let content = Arc::new(());
-    let letter = || Mail::Port(Box::new(content.clone()));
-    reader.sender().send(letter());
-    for _ in 0..2 * RING_LETTERS {
-        writer.post(ShardId(1), letter());
+    let message = || Mail::Port(Box::new(content.clone()));
+    reader.sender().send(message());
+    for _ in 0..2 * RING_MESSAGES {
+        writer.post(ShardId(1), message());
     }
     writer.deliver();
-    assert_eq!(Arc::strong_count(&content), 2 + 2 * RING_LETTERS);
+    assert_eq!(Arc::strong_count(&content), 2 + 2 * RING_MESSAGES);
     drop(reader);
     writer.deliver();
     assert!(!writer.holds_back(), "it would wait for ever");
@@ -436,7 +439,7 @@ fn letters_that_nobody_reads_are_dropped_with_the_mailbox() {
 }
 
 #[test]
-fn a_hundred_times_more_letters_than_have_room_arrive_and_cost_memory_once() {
+fn a_hundred_times_more_messages_than_have_room_arrive_and_cost_memory_once() {
     const SENDERS: u32 = 4;
     const EACH: u32 = 100 * ROOM as u32 / SENDERS;
     let mut mailbox = Mailbox::new().unwrap();
@@ -446,7 +449,7 @@ fn a_hundred_times_more_letters_than_have_room_arrive_and_cost_memory_once() {
                 let sender = mailbox.sender();
                 std::thread::spawn(move || {
                     let before = allocations();
-                    (0..EACH).for_each(|index| sender.send(small_letter(who, index)));
+                    (0..EACH).for_each(|index| sender.send(small_message(who, index)));
                     allocations() - before
                 })
             })

@@ -1,4 +1,4 @@
-//! Looking for letters for a moment before sleeping.
+//! Looking for messages for a moment before sleeping.
 //!
 //! A shard that has work at another one has the answer within microseconds if the drives are fast, and
 //! being woken by the kernel takes as long as hundreds of such answers. So whoever is owed an answer, or has
@@ -32,13 +32,13 @@ impl Linger {
         }
     }
 
-    /// A letter to another shard.
+    /// A message to another shard.
     #[inline]
     pub fn sent(&mut self, message: &Message) {
         self.owed += u32::from(matches!(message, Message::Forward(_)));
     }
 
-    /// A letter of another shard.
+    /// A message of another shard.
     #[inline]
     pub fn received(&mut self, message: &Message) {
         match message {

@@ -33,8 +33,8 @@ pub trait Encode: Send {
     /// The format cannot express the record; nothing is written then.
     fn encode(&mut self, member: MemberId, record: &Record) -> Result<Parts, NotExpressible>;
 
-    /// A letter for the encoder ([`crate::mailbox::Mail::Encoder`]), of a type that it knows.
-    fn mail(&mut self, letter: Box<dyn Any + Send>);
+    /// A message for the encoder ([`crate::mailbox::Mail::Encoder`]), of a type that it knows.
+    fn mail(&mut self, message: Box<dyn Any + Send>);
 }
 
 /// See [`Encode`].
@@ -49,7 +49,7 @@ where
     }
 
     fn mail(&mut self, _: Box<dyn Any + Send>) {
-        unreachable!("a letter for an encoder that expects none");
+        unreachable!("a message for an encoder that expects none");
     }
 }
 

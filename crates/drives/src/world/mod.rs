@@ -69,7 +69,7 @@ pub struct WorldOptions<P> {
     pub ring: RingOptions,
     /// How the thread learns of completions when it has nothing to do.
     pub completion: CompletionMode,
-    /// This shard's letters, and its way to the other shards.
+    /// This shard's messages, and its way to the other shards.
     pub mailbox: Mailbox,
     /// The clients.
     pub port: P,
@@ -160,7 +160,7 @@ impl<P: Port> RingWorld<P> {
         &mut self.port
     }
 
-    fn open_letter(&mut self, mail: Mail, inputs: &mut Vec<Input>) {
+    fn open_message(&mut self, mail: Mail, inputs: &mut Vec<Input>) {
         match mail {
             Mail::Engine(message) => {
                 self.linger.received(&message);
@@ -169,8 +169,8 @@ impl<P: Port> RingWorld<P> {
             Mail::Attach(member, drive) => self.attach(member, drive),
             Mail::Detach(member) => self.detach(member),
             Mail::Moved(moved) => self.member_answered(moved.index, moved.result),
-            Mail::Port(letter) => self.port.mail(letter),
-            Mail::Encoder(letter) => self.encoder.mail(letter),
+            Mail::Port(message) => self.port.mail(message),
+            Mail::Encoder(message) => self.encoder.mail(message),
         }
     }
 
@@ -368,7 +368,7 @@ impl<P: Port> World for RingWorld<P> {
         self.finish_ram();
         for _ in 0..REAP_MAX {
             match self.mailbox.receive() {
-                Some(mail) => self.open_letter(mail, inputs),
+                Some(mail) => self.open_message(mail, inputs),
                 None => break,
             }
         }
@@ -477,8 +477,8 @@ impl<P: Port> World for RingWorld<P> {
 
     fn submit(&mut self) {
         self.port.flush(&mut self.ring);
-        while let Some((shard, letter)) = self.port.next_letter() {
-            self.mailbox.post(shard, Mail::Port(letter));
+        while let Some((shard, message)) = self.port.next_message() {
+            self.mailbox.post(shard, Mail::Port(message));
         }
         self.ring.submit_due();
         self.mailbox.deliver();

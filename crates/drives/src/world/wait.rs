@@ -9,7 +9,7 @@ use engine::units::Nanos;
 const SLEEP_MIN: Nanos = Nanos(60_000);
 /// A spinning shard returns to its loop this often, so that a port can be polled.
 const SPIN_TURN: Nanos = Nanos(20_000);
-/// A shard that holds letters back, because another one has not read what it has, comes back after this time to
+/// A shard that holds messages back, because another one has not read what it has, comes back after this time to
 /// offer them again. Long enough to sleep, in case that one wants this core.
 const OFFER_AGAIN: Nanos = Nanos(100_000);
 
@@ -69,7 +69,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// Looks for letters if any may come soon; true when there is a reason to stop waiting.
+    /// Looks for messages if any may come soon; true when there is a reason to stop waiting.
     fn linger(&mut self, wake: Option<Nanos>) -> bool {
         let Some(patience) = self.linger.patience() else {
             return false;

@@ -1,7 +1,7 @@
 //! What a row holds beside its data: the one description of redundancy.
 //!
 //! Planners, locks, logs and bitmaps ask this and no level by its name. A level with a second parity is described here;
-//! what else it needs is listed in ARCHITECTURE.md, "A second parity".
+//! what else it needs is listed in ARCHITECTURE.md, "A level is described in one place".
 
 use super::{Geometry, Level};
 use crate::units::{Slot, SlotSet};

@@ -1,4 +1,4 @@
-//! From a request to work: it is let in, cut up, and becomes commands, parts under locks, or letters to other shards.
+//! From a request to work: it is let in, cut up, and becomes commands, parts under locks, or messages to other shards.
 
 pub(super) mod admit;
 mod answers;

@@ -4,7 +4,7 @@ use super::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
 };
 use super::{Abilities, BlockSizes, ExportList};
-use crate::export::{Bind, Export, Letters, MakeExportPort, Offer, Place, Surroundings};
+use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
@@ -224,26 +224,26 @@ impl Export for NbdExport {
     }
 
     /// Shard 0 accepts connections and deals them to all shards.
-    fn open(&mut self, letters: &Letters) -> Result<()> {
+    fn open(&mut self, messages: &Messages) -> Result<()> {
         let sockets = self
             .listening
             .iter_mut()
             .filter_map(|one| one.socket.take());
-        sockets.for_each(|socket| letters.to(ShardId(0), Box::new(NewListener(socket))));
+        sockets.for_each(|socket| messages.to(ShardId(0), Box::new(NewListener(socket))));
         Ok(())
     }
 
-    fn renew(&mut self, offers: &[Offer], letters: &Letters) {
+    fn renew(&mut self, offers: &[Offer], messages: &Messages) {
         let list = self.list(offers);
         let list = list.expect("names and sizes are those that were offered at first");
         if list != *self.offered {
             self.offered = Arc::new(list);
-            letters.to_all(|| Box::new(NewOffer(self.offered.clone())));
+            messages.to_all(|| Box::new(NewOffer(self.offered.clone())));
         }
     }
 
-    fn stop(&mut self, letters: &Letters, ended: &Arc<dyn Fn() + Send + Sync>) {
-        letters.to_all(|| {
+    fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        messages.to_all(|| {
             let ended = ended.clone();
             Box::new(Stop(Box::new(move || ended())))
         });

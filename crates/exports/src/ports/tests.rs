@@ -40,13 +40,13 @@ impl Port for Echo {
         self.wake
     }
 
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        self.heard.push(*letter.downcast().unwrap());
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        self.heard.push(*message.downcast().unwrap());
     }
 
-    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
-        let letter = self.to_send.pop()?;
-        Some((ShardId(0), Box::new(letter)))
+    fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+        let message = self.to_send.pop()?;
+        Some((ShardId(0), Box::new(message)))
     }
 }
 
@@ -164,13 +164,13 @@ fn memory_is_pinned_and_released_at_its_owner() {
 }
 
 #[test]
-fn letters_reach_the_port_with_the_same_number_on_any_shard() {
+fn messages_reach_the_port_with_the_same_number_on_any_shard() {
     let mut ports = three();
     ports.ports[2].to_send = vec![9];
     ports.ports[1].to_send = vec![8];
     let mut other = three();
-    while let Some((_, letter)) = ports.next_letter() {
-        other.mail(letter);
+    while let Some((_, message)) = ports.next_message() {
+        other.mail(message);
     }
     let heard: Vec<&[u8]> = other.ports.iter().map(|port| &port.heard[..]).collect();
     assert_eq!(heard, [&[][..], &[8], &[9]]);

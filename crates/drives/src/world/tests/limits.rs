@@ -126,7 +126,7 @@ fn io_that_is_with_the_kernel() {
 }
 
 #[test]
-fn letters_that_a_turn_has_for_another_shard() {
+fn messages_that_a_turn_has_for_another_shard() {
     const COUNT: usize = 100 * 2 * REAP_MAX;
     let [mut writer, mut reader] = worlds();
     let mut inputs = Vec::with_capacity(2 * REAP_MAX);

@@ -1,4 +1,4 @@
-//! Letters, sleep and ports.
+//! Messages, sleep and ports.
 
 use super::*;
 use crate::ring::Ring;
@@ -14,7 +14,7 @@ struct TagPort {
     receiving: bool,
     replies: Vec<u64>,
     sent: usize,
-    letters: Vec<u64>,
+    messages: Vec<u64>,
     pinned: Vec<Buffer>,
 }
 
@@ -77,8 +77,8 @@ impl Port for TagPort {
         None
     }
 
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        self.letters.push(*letter.downcast::<u64>().unwrap());
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        self.messages.push(*message.downcast::<u64>().unwrap());
     }
 }
 
@@ -92,7 +92,7 @@ fn a_port_learns_which_memory_is_pinned() {
         receiving: false,
         replies: Vec::new(),
         sent: 0,
-        letters: Vec::new(),
+        messages: Vec::new(),
         pinned: Vec::new(),
     };
     let mut world = world_with(port, CompletionMode::Interrupt);
@@ -112,7 +112,7 @@ fn a_port_asks_and_is_answered() {
         receiving: false,
         replies: Vec::new(),
         sent: 0,
-        letters: Vec::new(),
+        messages: Vec::new(),
         pinned: Vec::new(),
     };
     let mut world = world_with(port, CompletionMode::Interrupt);
@@ -142,12 +142,12 @@ fn a_port_asks_and_is_answered() {
     asking.join().unwrap();
     world.mailbox.sender().send(Mail::Port(Box::new(9u64)));
     world.reap(&mut Vec::new());
-    assert_eq!(world.port().letters, [9]);
+    assert_eq!(world.port().messages, [9]);
     assert!(world.port().sent >= 199);
 }
 
 #[test]
-fn a_letter_wakes_a_sleeper() {
+fn a_message_wakes_a_sleeper() {
     for completion in [
         CompletionMode::Interrupt,
         CompletionMode::Hybrid { poll_ns: 1000 },
@@ -162,7 +162,7 @@ fn a_letter_wakes_a_sleeper() {
             let begin = Instant::now();
             let mut inputs = Vec::new();
             while inputs.is_empty() {
-                // Without `until`, only the letter can end this.
+                // Without `until`, only the message can end this.
                 world.wait(None);
                 world.reap(&mut inputs);
             }
@@ -226,7 +226,7 @@ fn shards_talk_and_attach_by_mail() {
 }
 
 #[test]
-fn waiting_without_letters_ends_in_time() {
+fn waiting_without_messages_ends_in_time() {
     for completion in [
         CompletionMode::Interrupt,
         CompletionMode::Polling,

@@ -1,6 +1,6 @@
 //! The NBD server: connections on a shard's ring, between clients' sockets and the shard's engine.
 //!
-//! A [`NbdPort`] serves any number of connections and may accept them itself or get them by letter from
+//! A [`NbdPort`] serves any number of connections and may accept them itself or get them by message from
 //! another shard's port, so that one listener feeds all shards. In the order in which a byte meets it:
 //!
 //! - `listeners`: accepting ([`Route`] spreads connections over shards).
@@ -9,7 +9,7 @@
 //! - `requests`, `name`: the requests in flight of a connection, and what they are called.
 //! - `outbox`: replies leave in batches, data without a copy.
 //! - `memory`: who may have how much of the shard's payload memory; `pinned`: what drives that hang keep.
-//! - `setup`: options, letters, errors; `stats`: counters.
+//! - `setup`: options, messages, errors; `stats`: counters.
 //!
 //! # Limits
 //!
@@ -400,27 +400,27 @@ impl Port for NbdPort {
         times.into_iter().flatten().min()
     }
 
-    fn mail(&mut self, letter: Box<dyn Any + Send>) {
-        let letter = match letter.downcast::<NewConnection>() {
+    fn mail(&mut self, message: Box<dyn Any + Send>) {
+        let message = match message.downcast::<NewConnection>() {
             Ok(connection) => return self.arrivals.push(connection.0),
-            Err(letter) => letter,
+            Err(message) => message,
         };
-        let letter = match letter.downcast::<NewListener>() {
+        let message = match message.downcast::<NewListener>() {
             Ok(listener) => return self.listeners.add(listener.0),
-            Err(letter) => letter,
+            Err(message) => message,
         };
-        let letter = match letter.downcast::<NewOffer>() {
+        let message = match message.downcast::<NewOffer>() {
             Ok(offer) => return self.shared.offer(offer.0),
-            Err(letter) => letter,
+            Err(message) => message,
         };
-        match letter.downcast::<Stop>() {
+        match message.downcast::<Stop>() {
             Ok(stop) => self.stopping.ask(*stop),
-            Err(_) => unreachable!("a letter of a type that no NBD port knows"),
+            Err(_) => unreachable!("a message of a type that no NBD port knows"),
         }
     }
 
     #[inline]
-    fn next_letter(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
+    fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         let (shard, connection) = self.departures.pop_front()?;
         Some((shard, Box::new(NewConnection(connection))))
     }

@@ -57,22 +57,22 @@ impl Default for NbdLimits {
     }
 }
 
-/// Letter to a port: serve this connection. It is a stream socket that nothing was sent on yet.
+/// Message to a port: serve this connection. It is a stream socket that nothing was sent on yet.
 #[derive(Debug)]
 pub struct NewConnection(pub OwnedFd);
 
-/// Letter to a port: accept connections from this listening socket as well.
+/// Message to a port: accept connections from this listening socket as well.
 #[derive(Debug)]
 pub struct NewListener(pub OwnedFd);
 
-/// Letter to a port: offer this to clients that connect from now on; who is connected keeps what it was offered. The
+/// Message to a port: offer this to clients that connect from now on; who is connected keeps what it was offered. The
 /// exports are those that the port has, and only their abilities may have changed.
 #[derive(Debug)]
 pub struct NewOffer(pub Arc<ExportList>);
 
-/// Letter to a port: accept nothing any more, answer new requests with "shutting down", finish what is
+/// Message to a port: accept nothing any more, answer new requests with "shutting down", finish what is
 /// in flight, close every connection, then call the function, on the shard's thread. The engine must
-/// keep running until then. A second letter is answered together with the first.
+/// keep running until then. A second message is answered together with the first.
 pub struct Stop(pub Box<dyn FnOnce() + Send>);
 
 /// Something went wrong with a client. Every text is one sentence.

@@ -16,7 +16,7 @@ use super::{NbdPort, Shared};
 enum Stage {
     /// Nobody has asked.
     Running,
-    /// Since the last letter the clock has not been read.
+    /// Since the last message the clock has not been read.
     Asked,
     Notice {
         until: Nanos,
@@ -32,7 +32,7 @@ pub(super) struct Stopping {
     stage: Stage,
     notice: Nanos,
     grace: Nanos,
-    letters: Vec<Stop>,
+    messages: Vec<Stop>,
 }
 
 impl Stopping {
@@ -41,12 +41,12 @@ impl Stopping {
             stage: Stage::Running,
             notice,
             grace,
-            letters: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
-    pub fn ask(&mut self, letter: Stop) {
-        self.letters.push(letter);
+    pub fn ask(&mut self, message: Stop) {
+        self.messages.push(message);
         if self.stage == Stage::Running {
             self.stage = Stage::Asked;
         }
@@ -105,9 +105,9 @@ impl NbdPort {
             && self.listeners.are_closed();
         if nothing_left && self.stopping.stage != Stage::Asked {
             self.stopping
-                .letters
+                .messages
                 .drain(..)
-                .for_each(|letter| letter.0());
+                .for_each(|message| message.0());
         }
     }
 

@@ -375,7 +375,7 @@ impl Rig {
         stream
     }
 
-    /// A connection that reaches this shard by letter.
+    /// A connection that reaches this shard by message.
     pub fn connect_to(&self, shard: usize) -> UnixStream {
         self.connect_to_port(shard, TESTED)
     }
@@ -391,16 +391,16 @@ impl Rig {
         client
     }
 
-    pub fn mail(&self, shard: usize, letter: impl std::any::Any + Send) {
-        self.mail_to_port(shard, TESTED, letter);
+    pub fn mail(&self, shard: usize, message: impl std::any::Any + Send) {
+        self.mail_to_port(shard, TESTED, message);
     }
 
-    pub fn mail_to_port(&self, shard: usize, port: usize, letter: impl std::any::Any + Send) {
-        let letter = ToPort {
+    pub fn mail_to_port(&self, shard: usize, port: usize, message: impl std::any::Any + Send) {
+        let message = ToPort {
             port: PortNumber::new(port),
-            letter: Box::new(letter),
+            message: Box::new(message),
         };
-        self.peers[shard].send(Mail::Port(Box::new(letter)));
+        self.peers[shard].send(Mail::Port(Box::new(message)));
     }
 
     /// Makes a member hang.

@@ -285,7 +285,7 @@ fn sockets_made_not_to_block_are_made_to_wait() {
 }
 
 #[test]
-fn a_port_listens_on_tcp_by_letter() {
+fn a_port_listens_on_tcp_by_message() {
     let rig = Rig::with(|plan| plan.shards = 2);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -44,7 +44,7 @@ fn what_is_in_flight_is_finished_and_the_rest_refused() {
     expect_end(&mut negotiating);
     wait_until("the port has stopped", || drained.load(Ordering::SeqCst));
     rig.wait_until_idle();
-    // A second letter is answered as well, and newcomers by letter are turned away.
+    // A second message is answered as well, and newcomers by message are turned away.
     expect_end(&mut rig.connect_to(0));
     let again = rig.stop(0);
     wait_until("it says so again", || again.load(Ordering::SeqCst));
