@@ -6,8 +6,8 @@
 //! is refused at once, and named: the kernel says only that the drive is busy.
 
 use super::serving::serving;
-use drives::claimants::{claimants, lock_holders, process_in_words};
 use drives::drive::{Access, Drive, OpenError};
+use drives::holders::{holders, lock_holders, process_in_words};
 use drives::spec::{MemberSpec, Target};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
 /// Says which processes use the drive, where the kernel does not say who does.
 fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
     match (error, &spec.target) {
-        (OpenError::InUse { name, by }, Target::Path(path)) if claimants(path).is_empty() => {
+        (OpenError::InUse { name, by }, Target::Path(path)) if holders(path).is_empty() => {
             let users = users(std::iter::once(path.as_path()));
             let users: Vec<String> = users.into_iter().map(process_in_words).collect();
             let by = if users.is_empty() {
@@ -67,7 +67,7 @@ fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
 /// Whether somebody is known to use the drive.
 fn has_user(spec: &MemberSpec) -> bool {
     match &spec.target {
-        Target::Path(path) => !claimants(path).is_empty() || !lock_holders(path).is_empty(),
+        Target::Path(path) => !holders(path).is_empty() || !lock_holders(path).is_empty(),
         Target::Ram { .. } | Target::Null { .. } => false,
     }
 }

@@ -1,13 +1,13 @@
 //! Opening drives for commands: to be looked at, or to be changed.
 //!
 //! To be changed, a drive must be nobody else's. The kernel refuses a block device that is mounted or part
-//! of something; for a file, other users are looked up ([`drives::claimants`]).
+//! of something; for a file, other users are looked up ([`drives::holders`]).
 
 use crate::probe::{Probed, in_time, parse_spec, probe, probe_all};
 use crate::refusal::refused;
 use anyhow::{Result, bail};
-use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
+use drives::holders::holders;
 use drives::spec::Target;
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ fn exclusively(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     refuse_twins(specs)?;
     let drives = probe_all(specs, access).map_err(busy_is_refusal)?;
     for probed in &drives {
-        let users = probed.path().map(claimants).unwrap_or_default();
+        let users = probed.path().map(holders).unwrap_or_default();
         if !users.is_empty() {
             return Err(refused(format!(
                 "{} is in use by {}; release it first",

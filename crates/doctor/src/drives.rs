@@ -4,8 +4,8 @@ use super::finding::Finding;
 use super::health;
 use anyhow::Result;
 use container::probe::{parse_spec, probe};
-use drives::claimants::claimants;
 use drives::drive::{Access, Drive, OpenError};
+use drives::holders::holders;
 use drives::nvme::{self, Controller, Health};
 use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -41,7 +41,7 @@ pub struct Looked {
     /// Whether this user may write to it.
     pub is_writable: bool,
     /// Who uses it, in words.
-    pub claimants: Vec<String>,
+    pub holders: Vec<String>,
     /// What lies on it.
     pub content: Content,
     /// What an NVMe drive says of its health, where it may be asked.
@@ -182,8 +182,8 @@ fn for_mdadm(about: &str, what: String) -> Finding {
 
 fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !looked.claimants.is_empty() {
-        let what = format!("in use by {}", looked.claimants.join(", "));
+    if !looked.holders.is_empty() {
+        let what = format!("in use by {}", looked.holders.join(", "));
         let is_array = matches!(looked.content, Content::Array { .. });
         findings.push(if is_named {
             Finding::problem(about, what).advise("release it first")
@@ -217,9 +217,9 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         .and_then(|spec| probe(spec, Access::ReadOnly))
         .map_err(sort_error)?;
     let path = probed.path();
-    let mut claimants = path.map(claimants).unwrap_or_default();
-    if is_named && claimants.is_empty() && path.is_some_and(|path| is_held(&probed.drive, path)) {
-        claimants.push("another process".to_owned());
+    let mut holders = path.map(holders).unwrap_or_default();
+    if is_named && holders.is_empty() && path.is_some_and(|path| is_held(&probed.drive, path)) {
+        holders.push("another process".to_owned());
     }
     let permission = Permission::READ_OK | Permission::WRITE_OK;
     let device = probed
@@ -232,7 +232,7 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         size_bytes: probed.drive.size_bytes(),
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),
-        claimants,
+        holders,
         content: match &probed.found {
             Ok(None) => Content::Nothing,
             Ok(Some(found)) if found.mpb.volumes.is_empty() => Content::Spare,

@@ -5,19 +5,19 @@
 //! prevents serving. Nothing is changed, and drives are only read.
 //!
 //! From the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
-//! [`block`], [`drives`], [`claimers`] (who else wants drives with RAID metadata), [`tools`]. All of them
+//! [`block`], [`drives`], [`holders`] (who else wants drives with RAID metadata), [`tools`]. All of them
 //! look below a root ([`files`]), so that the tests can show them machines that are not at hand.
 
 // `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod block;
-mod claimers;
 mod drives;
 mod files;
 pub mod finding;
 mod granted;
 mod health;
+mod holders;
 mod kernel;
 mod memory;
 mod nvme;
@@ -130,7 +130,7 @@ fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
     findings.extend(block::check(files, &devices));
     let looked = drives::check(&specs, !named.is_empty(), look);
     findings.extend(looked.findings);
-    findings.extend(claimers::check(files, looked.has_imsm));
+    findings.extend(holders::check(files, looked.has_imsm));
     findings.extend(tools::check(&machine.search_path));
     Report::new(findings)
 }

@@ -52,7 +52,7 @@ fn only_the_named_drives_are_told_of() {
     let named = named(&["/dev/nvme1n1p1", "/srv/d0.img,serial=D0"]);
     let report = examine(&machine(&root), &named, &|spec| match spec {
         "/dev/nvme1n1p1" => Ok(Looked {
-            claimants: vec!["the file system mounted at /data".to_owned()],
+            holders: vec!["the file system mounted at /data".to_owned()],
             ..empty_drive()
         }),
         "/srv/d0.img,serial=D0" => Ok(Looked {
@@ -111,7 +111,7 @@ fn drives_that_linux_md_and_dmraid_hold() {
         }),
         "/dev/sdd" => Err(LookError::Other("/dev/sdd: no medium".to_owned())),
         _ => Ok(Looked {
-            claimants: vec!["Linux md array md127".to_owned()],
+            holders: vec!["Linux md array md127".to_owned()],
             ..member(&["data"], 2)
         }),
     });
@@ -163,7 +163,7 @@ fn a_named_drive_that_may_not_be_opened_or_written_prevents_serving() {
 fn mdadm_is_kept_off_by_its_configuration_the_command_line_or_a_hidden_rule() {
     let automatic = |more: &str| {
         let root = build(&[GOOD_HOST, MD_BOX, more]);
-        let findings = claimers::check(&Files::below(root.path()), true);
+        let findings = holders::check(&Files::below(root.path()), true);
         let last = findings.last().unwrap().clone();
         assert_eq!(last.about, "mdadm");
         last.level
@@ -212,16 +212,16 @@ fn real_files_are_looked_at_and_held_ones_noticed() {
     let path = file.path().display().to_string();
     let looked = drives::look(&path, true).unwrap();
     assert_eq!(looked.size_bytes, 64 << 20);
-    assert!(matches!(looked.content, Content::Nothing) && looked.claimants.is_empty());
+    assert!(matches!(looked.content, Content::Nothing) && looked.holders.is_empty());
     let holder =
         ::drives::drive::Drive::open(&path.parse().unwrap(), ::drives::drive::Access::Exclusive);
     let holder = holder.unwrap();
     assert_eq!(
-        drives::look(&path, true).unwrap().claimants,
+        drives::look(&path, true).unwrap().holders,
         ["another process"]
     );
     drop(holder);
-    assert!(drives::look(&path, true).unwrap().claimants.is_empty());
+    assert!(drives::look(&path, true).unwrap().holders.is_empty());
     let missing = drives::look("/nonexistent/d0.img", true).unwrap_err();
     assert!(matches!(missing, LookError::Other(text) if text.contains("does not exist")));
 }

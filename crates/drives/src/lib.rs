@@ -1,7 +1,7 @@
 //! The world of real drives: everything between the engine's member I/O and the kernel.
 //!
 //! In the order in which a byte meets it: [`spec`] reads what the user calls a member, [`drive`] opens
-//! it and [`claimants`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
+//! it and [`holders`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
 //! io_uring per shard; [`calls`] and [`helpers`] serve files that the ring does not suit, [`flushes`] flushes those; [`flusher`] has the
 //! kernel give threads that the write path waits for memory without I/O; [`memory`] and
 //! [`pace`] are members without, or slower than, hardware;
@@ -21,7 +21,6 @@
 pub mod arena;
 mod atomic;
 mod calls;
-pub mod claimants;
 pub mod completion;
 pub mod counting;
 pub mod drive;
@@ -29,6 +28,7 @@ pub mod flusher;
 mod flushes;
 mod held;
 pub mod helpers;
+pub mod holders;
 pub mod mailbox;
 pub mod memory;
 pub mod nvme;

@@ -65,7 +65,7 @@ pub fn empty_drive() -> Looked {
         size_bytes: 2_000_398_934_016,
         is_direct: true,
         is_writable: true,
-        claimants: Vec::new(),
+        holders: Vec::new(),
         content: Content::Nothing,
         health: None,
         controller: None,

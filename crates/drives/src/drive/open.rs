@@ -4,8 +4,8 @@ use super::blocking::Aligned;
 use super::filesystem::io_path;
 use super::{Access, Backing, Drive, FileSize, IoPath, serial_from, size_of_device, sysfs};
 use crate::arena::ArenaError;
-use crate::claimants::claimants;
 use crate::helpers::Helpers;
+use crate::holders::holders;
 use crate::memory::Ram;
 use crate::pace::Pace;
 use crate::pace::modelled::Modelled;
@@ -442,7 +442,7 @@ fn punches_holes(fd: &OwnedFd, size_bytes: u64) -> bool {
 }
 
 fn in_use(path: &Path, name: &str) -> OpenError {
-    let found = claimants(path);
+    let found = holders(path);
     let by = if found.is_empty() {
         "another program".to_owned()
     } else {

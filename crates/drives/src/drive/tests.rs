@@ -1,5 +1,5 @@
 use super::*;
-use crate::claimants::claimants;
+use crate::holders::holders;
 use crate::spec::MemberSpec;
 use engine::policy::ErrorClass;
 use std::io::Write;
@@ -288,7 +288,7 @@ fn loop_devices_are_block_devices() {
         message.contains("in use") || message.contains("sectors of 512"),
         "{message}"
     );
-    let users = claimants(&path);
+    let users = holders(&path);
     assert_eq!(users, [format!("loop device {}", device.0)]);
     drop(drive);
     let message = refused(format!("{},sector=4096", device.0));

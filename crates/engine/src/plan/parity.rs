@@ -1,8 +1,8 @@
 //! RAID 5: how a write keeps parity true, and how a lost or unreadable chunk is computed.
 //!
-//! The pieces of a write need not line up. Their borders cut the range of offsets into *bands*; inside a
-//! band every data chunk is either overwritten throughout (*covered*) or not at all. The parity of each
-//! band is computed by one of three ways, each band by itself:
+//! The pieces of a write need not line up. Their borders cut the range of offsets into *spans*; inside a
+//! span every data chunk is either overwritten throughout (*covered*) or not at all. The parity of each
+//! span is computed by one of three ways, each span by itself:
 //!
 //! - **full**: all data chunks are covered, parity is the xor of the new data, nothing is read;
 //! - **read-modify-write**: new parity = old parity ^ old data ^ new data of the covered chunks;
@@ -10,7 +10,7 @@
 //!
 //! The way with fewer reads wins. What cannot be read rules ways out, and parity that has not been
 //! established yet is never read-modified. Chunks of a lost member live on in parity alone.
-//! Borders of neighbouring bands cost no member I/O: each slot's ranges go out in ascending order, its
+//! Borders of neighbouring spans cost no member I/O: each slot's ranges go out in ascending order, its
 //! scratch memory is contiguous, and [`Plan::transfer`] joins them.
 
 use super::{NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, StepKind};
@@ -80,7 +80,7 @@ pub fn data_alone(
     Ok(())
 }
 
-/// What is the same for all bands of a write.
+/// What is the same for all spans of a write.
 struct RowWrite<'a> {
     shape: &'a Geometry,
     row: u64,
@@ -92,22 +92,22 @@ struct RowWrite<'a> {
 
 /// A range of offsets in which the set of covered chunks does not change.
 #[derive(Clone, Copy)]
-struct Band {
+struct Span {
     low_bytes: u32,
     high_bytes: u32,
     covered: SlotSet,
     /// Slots whose old content the new parity depends on.
     reads: SlotSet,
-    /// Offset of the band in each slot's scratch; gaps between bands take no memory.
+    /// Offset of the span in each slot's scratch; gaps between spans take no memory.
     packed_bytes: u32,
 }
 
-/// The bands of a write in ascending order.
-struct Bands<const BORDERS: usize> {
-    list: [Band; BORDERS],
+/// The spans of a write in ascending order.
+struct Spans<const BORDERS: usize> {
+    list: [Span; BORDERS],
     count: usize,
     packed_bytes: u32,
-    /// Slots read in at least one band, and slots read in every band.
+    /// Slots read in at least one span, and slots read in every span.
     read_somewhere: SlotSet,
     read_everywhere: SlotSet,
 }
@@ -195,7 +195,7 @@ impl<'a> RowWrite<'a> {
         between == covered.0 && (!lost || covered.count() == 1)
     }
 
-    /// The slots to read for a band: the cheapest way that the view allows.
+    /// The slots to read for a span: the cheapest way that the view allows.
     #[inline]
     fn reads(&self, covered: SlotSet) -> Result<SlotSet, NotEnoughMembers> {
         if self.view.logged && !self.can_be_logged(covered) {
@@ -227,32 +227,32 @@ impl<'a> RowWrite<'a> {
             self.write_data::<BORDERS>(plan, Stages::new(false, false).write, pieces);
             return Ok(());
         }
-        let bands = Bands::<BORDERS>::split(self, pieces)?;
+        let spans = Spans::<BORDERS>::split(self, pieces)?;
         if self.view.logged {
-            self.plan_logged(plan, pieces, &bands);
+            self.plan_logged(plan, pieces, &spans);
             return Ok(());
         }
-        let read = bands.read_somewhere;
-        let target = self.target(&bands);
+        let read = spans.read_somewhere;
+        let target = self.target(&spans);
         let stages = Stages::new(read.0 != 0, true);
-        let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
-        self.read_old(plan, stages.read, &bands, &scratch);
-        for band in bands.iter() {
-            self.compute(plan, stages.compute, (band, pieces), (&scratch, target));
+        let scratch = Shares::new(plan, read.with(target), spans.packed_bytes);
+        self.read_old(plan, stages.read, &spans, &scratch);
+        for span in spans.iter() {
+            self.compute(plan, stages.compute, (span, pieces), (&scratch, target));
         }
         self.write_data::<BORDERS>(plan, stages.write, pieces);
         let new = scratch.of(target, 0);
-        self.write_parity(plan, stages.write, &bands, new);
+        self.write_parity(plan, stages.write, &spans, new);
         Ok(())
     }
 
-    /// Parity is computed in place of something that every band reads, if there is such a slot.
+    /// Parity is computed in place of something that every span reads, if there is such a slot.
     #[inline]
-    fn target<const BORDERS: usize>(&self, bands: &Bands<BORDERS>) -> Slot {
-        if bands.read_everywhere.0 == 0 || bands.read_everywhere.has(self.parity) {
+    fn target<const BORDERS: usize>(&self, spans: &Spans<BORDERS>) -> Slot {
+        if spans.read_everywhere.0 == 0 || spans.read_everywhere.has(self.parity) {
             self.parity
         } else {
-            Slot(bands.read_everywhere.0.trailing_zeros() as u8)
+            Slot(spans.read_everywhere.0.trailing_zeros() as u8)
         }
     }
 
@@ -260,13 +260,13 @@ impl<'a> RowWrite<'a> {
         &self,
         plan: &mut Plan,
         stage: u8,
-        bands: &Bands<BORDERS>,
+        spans: &Spans<BORDERS>,
         scratch: &Shares,
     ) {
-        for slot in bands.read_somewhere.iter() {
-            for band in bands.iter().filter(|band| band.reads.has(slot)) {
-                let buffer = scratch.of(slot, band.packed_bytes);
-                plan.read(self.shape, stage, slot, self.range(band), buffer);
+        for slot in spans.read_somewhere.iter() {
+            for span in spans.iter().filter(|span| span.reads.has(slot)) {
+                let buffer = scratch.of(slot, span.packed_bytes);
+                plan.read(self.shape, stage, slot, self.range(span), buffer);
             }
         }
     }
@@ -275,40 +275,40 @@ impl<'a> RowWrite<'a> {
         &self,
         plan: &mut Plan,
         stage: u8,
-        bands: &Bands<BORDERS>,
+        spans: &Spans<BORDERS>,
         parity: Buffer,
     ) {
         let when = (stage, self.fua);
-        for band in bands.iter() {
-            let buffer = parity.at(band.packed_bytes);
+        for span in spans.iter() {
+            let buffer = parity.at(span.packed_bytes);
             plan.write(
                 self.shape,
                 when,
                 (self.parity, self.view),
-                self.range(band),
+                self.range(span),
                 buffer,
             );
         }
     }
 
-    /// The parity of one band: all that was read ^ all that is new.
+    /// The parity of one span: all that was read ^ all that is new.
     fn compute(
         &self,
         plan: &mut Plan,
         stage: u8,
-        (band, pieces): (&Band, &[Piece]),
+        (span, pieces): (&Span, &[Piece]),
         (scratch, target): (&Shares, Slot),
     ) {
         let kind = StepKind::Xor {
-            target: scratch.of(target, band.packed_bytes),
+            target: scratch.of(target, span.packed_bytes),
         };
-        plan.push(Step::compute(kind, stage, band.high_bytes - band.low_bytes));
-        for slot in band.reads.iter() {
-            plan.add_source(scratch.of(slot, band.packed_bytes));
+        plan.push(Step::compute(kind, stage, span.high_bytes - span.low_bytes));
+        for slot in span.reads.iter() {
+            plan.add_source(scratch.of(slot, span.packed_bytes));
         }
         for piece in pieces {
-            if piece.low_bytes <= band.low_bytes && band.high_bytes <= piece.high_bytes {
-                plan.add_source(piece.buffer.at(band.low_bytes - piece.low_bytes));
+            if piece.low_bytes <= span.low_bytes && span.high_bytes <= piece.high_bytes {
+                plan.add_source(piece.buffer.at(span.low_bytes - piece.low_bytes));
             }
         }
     }
@@ -338,16 +338,16 @@ impl<'a> RowWrite<'a> {
         }
     }
 
-    fn range(&self, band: &Band) -> Range {
+    fn range(&self, span: &Span) -> Range {
         Range {
             row: self.row,
-            low_bytes: band.low_bytes,
-            high_bytes: band.high_bytes,
+            low_bytes: span.low_bytes,
+            high_bytes: span.high_bytes,
         }
     }
 }
 
-impl<const BORDERS: usize> Bands<BORDERS> {
+impl<const BORDERS: usize> Spans<BORDERS> {
     /// Sweeps over the borders of all pieces. A border switches its slot between covered and not; where
     /// two pieces of a slot touch, the two switches cancel.
     fn split(write: &RowWrite<'_>, pieces: &[Piece]) -> Result<Self, NotEnoughMembers> {
@@ -359,29 +359,29 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         }
         let borders = &mut borders[..2 * pieces.len()];
         borders.sort_unstable();
-        let mut bands = Bands::new();
+        let mut spans = Spans::new();
         let mut covered = SlotSet(0);
         let mut low_bytes = 0;
         for border in borders {
             let high_bytes = (*border >> 8) as u32;
             if high_bytes > low_bytes && covered.0 != 0 {
-                bands.add(low_bytes, high_bytes, write, covered)?;
+                spans.add(low_bytes, high_bytes, write, covered)?;
             }
             covered.0 ^= 1 << (*border & 0xff);
             low_bytes = high_bytes;
         }
-        Ok(bands)
+        Ok(spans)
     }
 
     fn new() -> Self {
-        let nothing = Band {
+        let nothing = Span {
             low_bytes: 0,
             high_bytes: 0,
             covered: SlotSet(0),
             reads: SlotSet(0),
             packed_bytes: 0,
         };
-        Bands {
+        Spans {
             list: [nothing; BORDERS],
             count: 0,
             packed_bytes: 0,
@@ -399,7 +399,7 @@ impl<const BORDERS: usize> Bands<BORDERS> {
     ) -> Result<(), NotEnoughMembers> {
         let reads = write.reads(covered)?;
         let packed_bytes = self.packed_bytes;
-        self.list[self.count] = Band {
+        self.list[self.count] = Span {
             low_bytes,
             high_bytes,
             covered,
@@ -413,7 +413,7 @@ impl<const BORDERS: usize> Bands<BORDERS> {
         Ok(())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Band> {
+    fn iter(&self) -> impl Iterator<Item = &Span> {
         self.list[..self.count].iter()
     }
 }

@@ -21,7 +21,7 @@ use crate::memory::Array;
 use engine::control::Controller;
 use engine::control::message::{Command, Message};
 use engine::event::Event;
-use engine::levels::Levels;
+use engine::occupancy::Occupancy;
 use engine::units::{MemberId, VolumeId};
 use model::Model;
 use requests::Flying;
@@ -214,12 +214,12 @@ impl Exercise {
         assert!(is_stopped, "the stop does not come to its end");
         let is_empty = |exercise: &mut Exercise| {
             let mut shards = exercise.array.shards.iter();
-            shards.all(|shard| shard.engine.levels() == Levels::default())
+            shards.all(|shard| shard.engine.occupancy() == Occupancy::default())
         };
         if !self.wait_until(PATIENCE_MS, is_empty) {
             let shards = self.array.shards.iter();
-            let levels: Vec<Levels> = shards.map(|shard| shard.engine.levels()).collect();
-            panic!("something is left behind: {levels:#?}");
+            let occupancy: Vec<Occupancy> = shards.map(|shard| shard.engine.occupancy()).collect();
+            panic!("something is left behind: {occupancy:#?}");
         }
         assert_eq!(
             self.array.left_behind(),

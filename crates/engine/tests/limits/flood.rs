@@ -2,7 +2,7 @@
 
 use crate::memory::{Array, MIB, record};
 use engine::layout::Geometry;
-use engine::levels::Levels;
+use engine::occupancy::Occupancy;
 use engine::options::Options;
 use engine::request::Operation;
 use engine::units::Buffer;
@@ -26,7 +26,7 @@ pub struct Flooded {
     unanswered: BTreeSet<u64>,
     written: BTreeSet<u64>,
     /// The fullest that each shard has been.
-    pub most: Vec<Levels>,
+    pub most: Vec<Occupancy>,
 }
 
 impl Flooded {
@@ -49,7 +49,7 @@ impl Flooded {
             array.fill(payload.at(block as u32 * BLOCK_BYTES), &pattern(block));
         }
         array.shared.borrow_mut().latency_ns = 0;
-        let most = vec![Levels::default(); array.shards.len()];
+        let most = vec![Occupancy::default(); array.shards.len()];
         Flooded {
             array,
             payload,
@@ -109,7 +109,7 @@ impl Flooded {
     }
 
     fn look(&mut self, shard: usize) {
-        let now = self.array.shards[shard].engine.levels();
+        let now = self.array.shards[shard].engine.occupancy();
         self.most[shard] = self.most[shard].most(now);
     }
 
@@ -149,14 +149,14 @@ impl Flooded {
             );
         }
         for shard in &self.array.shards {
-            let levels = shard.engine.levels();
-            assert_eq!(levels, Levels::default(), "something is left behind");
+            let occupancy = shard.engine.occupancy();
+            assert_eq!(occupancy, Occupancy::default(), "something is left behind");
         }
     }
 
     /// The fullest that the shards have been since the last call.
-    pub fn take_most(&mut self) -> Vec<Levels> {
-        let empty = vec![Levels::default(); self.most.len()];
+    pub fn take_most(&mut self) -> Vec<Occupancy> {
+        let empty = vec![Occupancy::default(); self.most.len()];
         std::mem::replace(&mut self.most, empty)
     }
 
@@ -208,7 +208,7 @@ impl Flooded {
 pub fn two_floods(
     flooded: &mut Flooded,
     mut flood: impl FnMut(&mut Flooded),
-    check: impl Fn(&[Levels]),
+    check: impl Fn(&[Occupancy]),
 ) {
     let mut room = Vec::new();
     for round in 0..2 {

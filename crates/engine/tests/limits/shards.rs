@@ -5,8 +5,8 @@ use crate::memory::{Array, geometry, record};
 use engine::control::message::Command;
 use engine::event::Event;
 use engine::layout::Level;
-use engine::levels::Levels;
 use engine::limits::{FORWARDED_MAX, LEFTOVERS_MAX, PLANS_MAX, REQUESTS_MAX};
+use engine::occupancy::Occupancy;
 use engine::options::Options;
 use engine::units::MemberId;
 
@@ -75,7 +75,7 @@ fn zeroes_of_whole_volumes() {
             assert!(most.forwards_waiting > 0, "{shard}");
             assert!(most.forwarded_waiting <= 2 * FORWARDED_MAX, "{shard}");
         }
-        let has_waiting = |most: &Levels| most.forwarded_waiting > 0;
+        let has_waiting = |most: &Occupancy| most.forwarded_waiting > 0;
         assert!(most.iter().any(has_waiting), "{most:?}");
     });
 }
@@ -100,9 +100,9 @@ fn first_writes_after_idle() {
         (0..FLOOD).for_each(|at| flooded.write((at % 2) as usize, at * 7 % blocks, 1));
         (0..100).for_each(|_| flooded.turn());
         for shard in &flooded.array.shards {
-            let levels = shard.engine.levels();
-            assert_eq!(levels.blocked, REQUESTS_MAX, "{levels:?}");
-            assert!(levels.requests_waiting as u64 > 48 * FLOOD / 100);
+            let occupancy = shard.engine.occupancy();
+            assert_eq!(occupancy.blocked, REQUESTS_MAX, "{occupancy:?}");
+            assert!(occupancy.requests_waiting as u64 > 48 * FLOOD / 100);
         }
         flooded.array.release_persists();
     };
@@ -127,9 +127,9 @@ fn acknowledgements_of_what_a_member_missed() {
         flooded.array.shared.borrow_mut().disks[1].gone = true;
         (0..2000).for_each(|_| flooded.turn());
         for shard in &flooded.array.shards {
-            let levels = shard.engine.levels();
-            assert!(levels.acknowledgements > PLANS_MAX / 2, "{levels:?}");
-            assert!(levels.acknowledgements <= PLANS_MAX, "{levels:?}");
+            let occupancy = shard.engine.occupancy();
+            assert!(occupancy.acknowledgements > PLANS_MAX / 2, "{occupancy:?}");
+            assert!(occupancy.acknowledgements <= PLANS_MAX, "{occupancy:?}");
         }
         flooded.array.release_persists();
         flooded.answer_all();

@@ -7,7 +7,7 @@ mod volume;
 use container::busy::users;
 use container::decide::decide;
 use container::probe::{Member, Probed};
-use drives::claimants::process_in_words;
+use drives::holders::process_in_words;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};

@@ -22,8 +22,8 @@ use container::occupied;
 use container::persist::Identity;
 use container::probe::{Probed, parse_spec, probe};
 use container::write::write_record;
-use drives::claimants::claimants;
 use drives::drive::{Access, OpenError};
+use drives::holders::holders;
 use drives::spec::{MemberSpec, Target};
 use engine::control::message::Command;
 use engine::limits::{CONTAINER_MEMBERS_MAX, METADATA_RESERVE_BYTES};
@@ -305,7 +305,7 @@ fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
 /// One sentence that says what was found.
 pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
     let name = probed.drive.name();
-    let users = probed.path().map(claimants).unwrap_or_default();
+    let users = probed.path().map(holders).unwrap_or_default();
     if !users.is_empty() {
         let users = users.join(", ");
         let sentence = format!("{name} is in use by {users}; release it first");

@@ -1,13 +1,13 @@
 //! Writes that go through the write-hole log: as the others, but parity is computed in two steps.
 //!
-//! The first is the *partial parity*, the xor of the data chunks that a band leaves alone: it follows from
+//! The first is the *partial parity*, the xor of the data chunks that a span leaves alone: it follows from
 //! all that is read, whichever way that is. It is logged before anything is written. The second adds what
 //! is new, in the same place, once the log is durable: the log is written from there, and data and parity of
-//! whole rows are then moved in one pass. A band that covers the whole row has no partial parity. An entry of the log covers neighbouring
+//! whole rows are then moved in one pass. A span that covers the whole row has no partial parity. An entry of the log covers neighbouring
 //! chunks; listing what lies between others would give that up if its drive is lost in the same crash, so
-//! such bands are refused and their pieces planned one after another.
+//! such spans are refused and their pieces planned one after another.
 
-use super::{Band, Bands, NotEnoughMembers, Piece, Plan, RowWrite, Shares, Step, StepKind};
+use super::{NotEnoughMembers, Piece, Plan, RowWrite, Shares, Span, Spans, Step, StepKind};
 use crate::layout::{Geometry, Location};
 use crate::plan::Range;
 use crate::units::{Buffer, Slot, SlotSet};
@@ -17,55 +17,55 @@ impl RowWrite<'_> {
         &self,
         plan: &mut Plan,
         pieces: &[Piece],
-        bands: &Bands<BORDERS>,
+        spans: &Spans<BORDERS>,
     ) {
-        let target = self.target(bands);
-        let read = bands.read_somewhere;
-        let scratch = Shares::new(plan, read.with(target), bands.packed_bytes);
-        self.read_old(plan, 0, bands, &scratch);
+        let target = self.target(spans);
+        let read = spans.read_somewhere;
+        let scratch = Shares::new(plan, read.with(target), spans.packed_bytes);
+        self.read_old(plan, 0, spans, &scratch);
         let mut stage = plan.next_stage();
-        for band in bands.iter() {
-            self.sum_up_old(plan, stage, band, (&scratch, target));
+        for span in spans.iter() {
+            self.sum_up_old(plan, stage, span, (&scratch, target));
         }
         stage = plan.next_stage();
         let parity = scratch.of(target, 0);
-        for band in bands.iter() {
-            self.log(plan, stage, band, parity);
+        for span in spans.iter() {
+            self.log(plan, stage, span, parity);
         }
-        for &band in bands.iter() {
-            let reads = match band.reads {
+        for &span in spans.iter() {
+            let reads = match span.reads {
                 SlotSet(0) => SlotSet(0),
                 _ => SlotSet(0).with(target),
             };
-            let summed = Band { reads, ..band };
+            let summed = Span { reads, ..span };
             self.compute(plan, stage + 1, (&summed, pieces), (&scratch, target));
         }
         self.write_data::<BORDERS>(plan, stage + 2, pieces);
-        self.write_parity(plan, stage + 2, bands, parity);
+        self.write_parity(plan, stage + 2, spans, parity);
     }
 
-    /// The partial parity of one band: all that was read, in place of some of it if that is possible.
+    /// The partial parity of one span: all that was read, in place of some of it if that is possible.
     fn sum_up_old(
         &self,
         plan: &mut Plan,
         stage: u8,
-        band: &Band,
+        span: &Span,
         (scratch, target): (&Shares, Slot),
     ) {
-        let is_there = band.reads == SlotSet(0).with(target);
-        if band.reads != SlotSet(0) && !is_there {
-            self.compute(plan, stage, (band, &[]), (scratch, target));
+        let is_there = span.reads == SlotSet(0).with(target);
+        if span.reads != SlotSet(0) && !is_there {
+            self.compute(plan, stage, (span, &[]), (scratch, target));
         }
     }
 
-    fn log(&self, plan: &mut Plan, stage: u8, band: &Band, partial: Buffer) {
-        let changed = band.covered;
-        let partial = (band.reads.0 != 0).then(|| partial.at(band.packed_bytes));
+    fn log(&self, plan: &mut Plan, stage: u8, span: &Span, partial: Buffer) {
+        let changed = span.covered;
+        let partial = (span.reads.0 != 0).then(|| partial.at(span.packed_bytes));
         let lowest = Slot(changed.0.trailing_zeros() as u8);
         let step = log_step(
             self.shape,
             (self.parity, lowest, changed.count()),
-            self.range(band),
+            self.range(span),
             stage,
             partial.is_some(),
         );

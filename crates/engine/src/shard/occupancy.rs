@@ -1,14 +1,14 @@
-//! How full this shard's queues are: see [`crate::levels`].
+//! How full this shard's queues are: see [`crate::occupancy`].
 
-use crate::levels::Levels;
+use crate::occupancy::Occupancy;
 use crate::shard::Engine;
 
 impl Engine {
     /// How full this shard's queues are.
     #[must_use]
-    pub fn levels(&self) -> Levels {
+    pub fn occupancy(&self) -> Occupancy {
         let waiting = self.admission.waiting();
-        Levels {
+        Occupancy {
             requests: self.admission.under_way().0,
             requests_waiting: waiting.slots,
             forwarded: self.admission.under_way().1,

@@ -3,7 +3,7 @@
 
 /// Items in each queue and pool of a shard. The limits are in [`crate::limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Levels {
+pub struct Occupancy {
     /// Requests of ports with a slot, at most `REQUESTS_MAX`.
     pub requests: usize,
     /// Requests of ports that wait for one; a port bounds how many it offers.
@@ -38,11 +38,11 @@ pub struct Levels {
     pub recoveries: usize,
 }
 
-impl Levels {
+impl Occupancy {
     /// The larger of each.
     #[must_use]
-    pub fn most(self, other: Levels) -> Levels {
-        Levels {
+    pub fn most(self, other: Occupancy) -> Occupancy {
+        Occupancy {
             requests: self.requests.max(other.requests),
             requests_waiting: self.requests_waiting.max(other.requests_waiting),
             forwarded: self.forwarded.max(other.forwarded),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Everyone who is known to use the block device or file at `path`, its partitions included, like
 /// `md/md127` or `the file system mounted at /home`. Empty when nobody is, or nothing can be found out.
 #[must_use]
-pub fn claimants(path: &Path) -> Vec<String> {
+pub fn holders(path: &Path) -> Vec<String> {
     let Ok(stat) = rustix::fs::stat(path) else {
         return Vec::new();
     };
@@ -22,7 +22,7 @@ pub fn claimants(path: &Path) -> Vec<String> {
             rustix::fs::minor(stat.st_rdev),
         );
         for (part, folder) in with_partitions(number) {
-            found.extend(holders(&folder));
+            found.extend(kernel_holders(&folder));
             found.extend(mounts(part));
         }
         found.extend(swaps(path, &with_partitions(number)));
@@ -106,7 +106,7 @@ fn parse_number(text: &str) -> Option<Number> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn holders(folder: &Path) -> Vec<String> {
+fn kernel_holders(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder.join("holders"))
         .into_iter()
         .flatten()
@@ -284,8 +284,8 @@ broken line
     #[test]
     fn a_fresh_file_is_nobodys() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(claimants(file.path()).is_empty());
-        assert!(claimants(Path::new("/nonexistent/drive")).is_empty());
+        assert!(holders(file.path()).is_empty());
+        assert!(holders(Path::new("/nonexistent/drive")).is_empty());
     }
 
     #[test]
@@ -299,7 +299,7 @@ broken line
         });
         match source {
             Some(source) => {
-                let found = claimants(Path::new(&source));
+                let found = holders(Path::new(&source));
                 assert!(
                     found.iter().any(|who| who.contains("mounted at /")),
                     "{found:?}"
