@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 
+import clean_tree
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("FULLSTRIPE", ROOT / "target/release/fullstripe"))
 KERNEL_SPEED = ROOT / "target/release/examples/kernel_speed"
@@ -58,8 +60,10 @@ def two_cores():
 
 def machine():
     """What the figures depend on."""
-    commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True,
+    commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always"], capture_output=True,
                             text=True, check=False).stdout.strip()
+    if clean_tree.changed():
+        commit += "-dirty"
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                   if line.startswith("model name")), platform.machine())
     memory_kib = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text("utf-8"))[1])

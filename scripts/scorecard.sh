@@ -3,6 +3,7 @@
 # and what becomes of each ordering without the mechanism that it names. Ten minutes of two cores where nothing is remembered.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+"$root/scripts/clean_tree.py"
 fullstripe=$(release_program)
 page=$root/docs/scorecard.md
 # A run that does not go through leaves the page as it was.

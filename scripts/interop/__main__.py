@@ -21,6 +21,8 @@ import threading
 import time
 from contextlib import closing
 
+import clean_tree
+
 from . import faulty, table
 from .bench import Lab, clients
 from .case import Worker
@@ -100,6 +102,8 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the folder with the drives")
     parser.add_argument("--list", action="store_true", help="name the cases and do nothing")
     options = parser.parse_args()
+    if options.write:
+        clean_tree.require()
     cases = chosen(options)
     if options.list:
         print("\n".join(f"{case.group}: {case.name}, {case.started_by}" for case in cases))

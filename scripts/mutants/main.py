@@ -41,6 +41,7 @@ import tomllib
 
 sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
+import clean_tree  # noqa: E402
 import copies  # noqa: E402
 from progress import Progress  # noqa: E402
 
@@ -328,6 +329,7 @@ def main():
         check_baseline([TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)])
         tried = run(mutants, results, time.monotonic() + arguments.seconds, 1 if arguments.first else None)
     if arguments.write:
+        clean_tree.require()
         write_down(chosen(everything), results)
     survivors = [key for key, outcome in tried.items() if outcome == "survived"]
     unknown = [key for key in survivors if key not in known]

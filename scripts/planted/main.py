@@ -30,6 +30,7 @@ import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
+import clean_tree  # noqa: E402
 import copies  # noqa: E402
 from progress import Progress  # noqa: E402
 
@@ -339,6 +340,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.quick and arguments.write:
         sys.exit("error: --quick asks too few to make a table of it; leave out --quick or --write")
+    if arguments.write:
+        clean_tree.require()
     rules = sentences()
     without = sorted(set(rules) ^ {patch.stem for patch in PATCHES.glob("*.patch")} - {arguments.renew})
     if without and without != [arguments.renew]:

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Refuses a tree with changes that are not committed, so that a table of figures says of which build it is.
+
+usage: scripts/clean_tree.py     (or `require()` from Python, before anything is measured)
+
+Documents do not count: they are where tables go, one after the other.
+"""
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def changed():
+    """The files outside docs/ that differ from the last commit, or are not in it."""
+    said = subprocess.run(["git", "status", "--porcelain", "-z", "--no-renames", "--", ".", ":!docs", ":!benchmarks/instructions.json",
+                           ":!scripts/mutants/outcomes.json"], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    return [line[3:] for line in said.stdout.split("\0") if line]
+
+
+def require():
+    """Ends the program with a sentence where something is changed."""
+    files = changed()
+    if files:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        sys.exit(f"error: {files[0]}{more} differ from the last commit, so nobody could tell which build a table is of: commit "
+                 "first, or leave out what writes the table.")
+
+
+if __name__ == "__main__":
+    require()
