@@ -17,9 +17,10 @@ import subprocess
 import sys
 import time
 
-import clean_tree
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(1, str(ROOT / "scripts"))
+import clean_tree  # noqa: E402
+
 PROGRAM = pathlib.Path(os.environ.get("FULLSTRIPE", ROOT / "target/release/fullstripe"))
 KERNEL_SPEED = ROOT / "target/release/examples/kernel_speed"
 # A scratch folder in memory for file members and sockets.

@@ -4,8 +4,8 @@
 # usage: scripts/concurrency.sh [PART...]     (all of them, if none is named)
 #
 #   shuttle   claims, mailboxes and whole shards in many orders of their accesses; all orders where they are few
-#   miri      claims and mailboxes under every order of memory that the language allows, arenas and pools on the heap:
-#             undefined behaviour is found as well (needs a nightly toolchain, which is installed)
+#   miri      claims and mailboxes in random orders, those included that only weak memory has; arenas and pools on the
+#             heap, where every pointer is checked (needs a nightly toolchain, which is installed)
 #   threads   the tests of data threads, exports and the server under ThreadSanitizer (as miri)
 #   arm       the program built for 64-bit ARM, and the tests of its parity code in an emulator
 #
@@ -18,10 +18,11 @@ built=${CARGO_TARGET_DIR:-$root/target}
 # nightly COMPONENT: the name of a nightly toolchain that has it; one is installed if there is none.
 nightly() {
     command -v rustup >/dev/null || die "this needs a nightly toolchain, and there is no rustup to install one."
-    local name
-    name=$(rustup toolchain list | awk '/^nightly/ { print $1; exit }')
+    local name installed
+    name=$(rustup toolchain list | awk '/^nightly/ && !found { print $1; found = 1 }')
     name=${name:-nightly}
-    if ! rustup component list --toolchain "$name" --installed 2>/dev/null | grep -q "^$1"; then
+    installed=$(rustup component list --toolchain "$name" --installed 2>/dev/null || true)
+    if [[ $installed != *"$1"* || $installed != *rust-src* ]]; then
         say "installing a nightly toolchain with $1"
         timeout 900 rustup toolchain install "$name" --profile minimal --component "$1,rust-src" >&2 ||
             die "rustup could not install it: see above."
@@ -31,8 +32,8 @@ nightly() {
 
 shuttle() {
     local -x RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=$built/shuttle
-    cargo test "${cargo_lock_options[@]}" -p engine -p drives --lib -- interleavings
-    cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
+    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine -p drives --lib -- interleavings
+    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
 }
 
 miri() {
@@ -65,9 +66,9 @@ arm() {
     # Rust's own linker: nothing that the program is made of is in C.
     local -x RUSTFLAGS="-C linker=rust-lld -C link-self-contained=yes -C target-feature=+crt-static"
     local -x CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
-    cargo build "${cargo_lock_options[@]}" -p fullstripe --target "$target"
+    timeout 1200 cargo build "${cargo_lock_options[@]}" -p fullstripe --target "$target"
     qemu-aarch64-static "$built/$target/debug/fullstripe" --version
-    cargo test "${cargo_lock_options[@]}" -p engine --lib --target "$target" -- xor
+    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --lib --target "$target" -- xor
 }
 
 parts=("$@")

@@ -10,7 +10,7 @@
 //! were given, not even to zero it. It shows what the code above costs, nothing else, and cannot hold an
 //! array's metadata.
 
-use crate::arena::{Arena, ArenaError, ArenaOptions};
+use crate::arena::{Arena, ArenaError, ArenaOptions, PAGE_BYTES};
 use engine::units::Buffer;
 use std::sync::Arc;
 
@@ -125,7 +125,6 @@ impl Ram {
     /// Zeroes a range; unless `keep_allocated`, whole pages go back to the system. The caller has
     /// checked the range.
     pub(crate) fn zero(&self, offset_bytes: u64, length_bytes: u64, keep_allocated: bool) {
-        const PAGE_BYTES: u64 = 4096;
         let end = offset_bytes + length_bytes;
         let first = offset_bytes.next_multiple_of(PAGE_BYTES).min(end);
         let last = (end - end % PAGE_BYTES).max(first);

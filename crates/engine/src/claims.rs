@@ -18,7 +18,7 @@
 //!    by the new view comes after the write's last command. For the slot decides who comes first: who claims it
 //!    later acquires what was released with it, so a writer that claims a band after work by the new view sees
 //!    that the view was adopted. No order of accesses to different places is relied on beyond that.
-//! 3. *While an owner waits, nobody claims another's bands.* So the claims that it waits for run out.
+//! 3. *While an owner waits, nobody keeps a claim on another's band.* So the claims that it waits for run out.
 //!
 //! Claims wait for nothing but the drives, so nobody waits in a circle.
 //!
@@ -184,10 +184,10 @@ impl Claims {
     }
 }
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
 mod interleavings;
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
@@ -246,7 +246,7 @@ mod tests {
         assert!(claims.anywhere(1, 1));
     }
 
-    /// Rounds of tests with threads; under Miri they are many processes with a seed each.
+    /// Rounds of a test with threads. Under Miri a test is repeated with many seeds, so a run of it is short.
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 50_000 };
 
     #[test]

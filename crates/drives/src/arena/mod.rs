@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Arenas start on and grow in units of the processor's huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// What the system takes back.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// What is asked of an arena.
 #[derive(Clone, Copy, Debug)]
@@ -233,8 +235,13 @@ impl Arena {
     ///
     /// # Panics
     ///
-    /// As [`Arena::read`].
+    /// As [`Arena::read`], and when they are not whole pages.
     pub(crate) fn give_back(&self, from: Buffer, length_bytes: u64) -> bool {
+        let is_whole = (from.0 | length_bytes).is_multiple_of(PAGE_BYTES);
+        assert!(
+            is_whole,
+            "{from:x?} with {length_bytes} bytes is not whole pages"
+        );
         let start = self.pointer(from, length_bytes);
         // SAFETY: `pointer` has checked the range; that nobody uses it meanwhile is the module's promise.
         unsafe { mapping::give_back(start, length_bytes as usize) }

@@ -1,7 +1,8 @@
 //! Messages in every order in which their senders and the receiver may run.
 //!
-//! Shuttle goes on with another thread at accesses to flags and locks; what the rings between shards do is one step to
-//! it, because they are another crate's, which has tried that itself.
+//! Shuttle changes threads at accesses to flags and locks. An operation on a ring between shards is one step to it:
+//! rings are `rtrb`'s, whose own tests run under Miri.
+#![cfg(shuttle)]
 
 use super::*;
 use engine::units::VolumeId;

@@ -24,11 +24,11 @@
 //! two steps of both there is a sequentially consistent fence, so at least one of them sees what the
 //! other has done: either the receiver stays awake or it is signalled.
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
 mod interleavings;
 mod link;
 mod outside;
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests;
 
 use crate::atomic::{AtomicBool, Ordering, fence};

@@ -38,7 +38,8 @@ impl Scheduler for LongRuns {
             return None;
         }
         self.current.store(self.next, Ordering::Relaxed);
-        self.random = Random(self.next);
+        // The array and its requests draw from the number itself.
+        self.random = Random(!self.next);
         self.length = 2 << self.random.below(10);
         self.next += 1;
         Some(Schedule::new(self.next - 1))

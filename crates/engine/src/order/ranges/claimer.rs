@@ -135,10 +135,10 @@ impl Ranges {
     }
 }
 
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
 mod interleavings;
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::order::ranges::NONE;

@@ -1,4 +1,5 @@
-//! An owner that waits for a claim gets it, whatever the order of accesses: see the third rule of [`crate::claims`].
+//! An owner that waits for a claim gets it, in many orders of accesses: see the third rule of [`crate::claims`].
+#![cfg(shuttle)]
 
 use super::*;
 use crate::order::ranges::NONE;
@@ -9,7 +10,7 @@ const KEY: BandKey = BandKey { volume: 0, band: 5 };
 const OWNER: ShardId = ShardId(0);
 const OTHER: ShardId = ShardId(1);
 
-/// What the test notes; nothing that Shuttle sees.
+/// What the test notes, in atomics of the standard library, at which Shuttle never changes threads.
 #[derive(Default)]
 struct Notes {
     /// The owner has closed the table.
