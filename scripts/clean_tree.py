@@ -30,8 +30,8 @@ def require():
                  "table is of: use a clone of the repository, or leave out what writes the table.")
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        sys.exit(f"error: {files[0]}{more} differ from the last commit, so nobody could tell which build a table is of: commit "
-                 "first, or leave out what writes the table.")
+        sys.exit(f"error: the last commit lacks the present content of {files[0]}{more}, so nobody could tell which build a table "
+                 "is of: commit first, or leave out what writes the table.")
 
 
 if __name__ == "__main__":

@@ -30,10 +30,24 @@ nightly() {
     printf '%s\n' "$name"
 }
 
+# tests PROGRAMS COMMAND...: runs tests, and fails unless so many programs had at least one of them: a filter that names no
+# test would pass as well.
+tests() {
+    local programs=$1 log ran
+    log=$(mktemp)
+    if ! "${@:2}" 2>&1 | tee "$log"; then
+        rm "$log"
+        return 1
+    fi
+    ran=$(grep -acE '^running [1-9][0-9]* tests?$' "$log" || true)
+    rm "$log"
+    [[ $ran -ge $programs ]] || die "only $ran of $programs test programs had a test of the names asked for: mend the names."
+}
+
 shuttle() {
     local -x RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=$built/shuttle
-    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine -p drives --lib -- interleavings
-    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
+    tests 2 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine -p drives --lib -- interleavings
+    tests 1 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
 }
 
 miri() {
@@ -42,10 +56,10 @@ miri() {
     # Miri knows the C library's calls and no others.
     local -x RUSTFLAGS="--cfg rustix_use_libc" CARGO_TARGET_DIR=$built/miri
     local -x MIRIFLAGS="-Zmiri-disable-isolation"
-    timeout 1200 cargo "+$toolchain" miri test -p drives --lib -- arena:: memory::
+    tests 1 timeout 1200 cargo "+$toolchain" miri test -p drives --lib -- arena:: memory::
     MIRIFLAGS+=" -Zmiri-many-seeds=0..${MIRI_SEEDS:-16}"
-    timeout 1200 cargo "+$toolchain" miri test -p engine --lib -- claims::tests
-    timeout 1200 cargo "+$toolchain" miri test -p drives --lib -- mailbox::tests::no_message
+    tests 1 timeout 1200 cargo "+$toolchain" miri test -p engine --lib -- claims::tests
+    tests 1 timeout 1200 cargo "+$toolchain" miri test -p drives --lib -- mailbox::tests::no_message
 }
 
 threads() {
@@ -54,7 +68,7 @@ threads() {
     # Left out is a test whose grace of 0.4 s is shorter than what its client needs at this speed.
     # The C library's calls, because that is where the sanitizer sees memory come and go.
     local -x RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$built/threads
-    timeout 2400 cargo "+$toolchain" test -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
+    tests 3 timeout 2400 cargo "+$toolchain" test -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
         --no-fail-fast -p drives -p exports -p server --lib -- \
         --skip clients_that_take_nothing_are_left_after_the_grace
 }
@@ -68,7 +82,7 @@ arm() {
     local -x CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
     timeout 1200 cargo build "${cargo_lock_options[@]}" -p fullstripe --target "$target"
     qemu-aarch64-static "$built/$target/debug/fullstripe" --version
-    timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --lib --target "$target" -- xor
+    tests 1 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --lib --target "$target" -- xor
 }
 
 parts=("$@")

@@ -5,7 +5,7 @@
 //! prevents serving. Nothing is changed, and drives are only read.
 //!
 //! From the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
-//! [`block`], [`drives`], [`holders`] (who else wants drives with RAID metadata), [`tools`]. All of them
+//! [`block`], [`drives`], [`other_programs`] (which take drives with RAID metadata), [`tools`]. All of them
 //! look below a root ([`files`]), so that the tests can show them machines that are not at hand.
 
 // `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
@@ -17,10 +17,10 @@ mod files;
 pub mod finding;
 mod granted;
 mod health;
-mod holders;
 mod kernel;
 mod memory;
 mod nvme;
+mod other_programs;
 mod pci;
 mod processor;
 #[cfg(test)]
@@ -130,7 +130,7 @@ fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
     findings.extend(block::check(files, &devices));
     let looked = drives::check(&specs, !named.is_empty(), look);
     findings.extend(looked.findings);
-    findings.extend(holders::check(files, looked.has_imsm));
+    findings.extend(other_programs::check(files, looked.has_imsm));
     findings.extend(tools::check(&machine.search_path));
     Report::new(findings)
 }

@@ -163,7 +163,7 @@ fn a_named_drive_that_may_not_be_opened_or_written_prevents_serving() {
 fn mdadm_is_kept_off_by_its_configuration_the_command_line_or_a_hidden_rule() {
     let automatic = |more: &str| {
         let root = build(&[GOOD_HOST, MD_BOX, more]);
-        let findings = holders::check(&Files::below(root.path()), true);
+        let findings = other_programs::check(&Files::below(root.path()), true);
         let last = findings.last().unwrap().clone();
         assert_eq!(last.about, "mdadm");
         last.level

@@ -1,4 +1,4 @@
-//! How a data thread learns that something has been completed: an I/O, a message from a client, a message.
+//! How a data thread learns that something has come: an I/O's completion, bytes from a client, a message of a thread.
 //!
 //! | written | the thread | costs |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Messages in every order in which their senders and the receiver may run.
+//! Messages in many orders in which their senders and the receiver may run.
 //!
 //! Shuttle changes threads at accesses to flags and locks. An operation on a ring between shards is one step to it:
 //! rings are `rtrb`'s, whose own tests run under Miri.

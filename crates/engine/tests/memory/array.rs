@@ -288,7 +288,18 @@ impl Array {
         buffer: Buffer,
         fua: bool,
     ) -> u64 {
-        let request = self.prepare(shard, volume, operation, offset, length, buffer, fua);
+        let request = self.prepare(
+            shard,
+            Request {
+                tag: 0,
+                volume,
+                operation,
+                fua,
+                offset_bytes: offset,
+                length_bytes: length,
+                buffer,
+            },
+        );
         let now = Nanos(self.shared.borrow().now);
         self.shards[shard]
             .engine
@@ -296,29 +307,11 @@ impl Array {
         request.tag
     }
 
-    /// A request that the caller gives to the shard.
-    #[allow(clippy::too_many_arguments)]
-    pub fn prepare(
-        &mut self,
-        shard: usize,
-        volume: VolumeId,
-        operation: Operation,
-        offset: u64,
-        length: u32,
-        buffer: Buffer,
-        fua: bool,
-    ) -> Request {
+    /// The request with a tag of its own, for the caller to give to the shard.
+    pub fn prepare(&mut self, shard: usize, request: Request) -> Request {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let request = Request {
-            tag,
-            volume,
-            operation,
-            fua,
-            offset_bytes: offset,
-            length_bytes: length,
-            buffer,
-        };
+        let request = Request { tag, ..request };
         let flight = Flight {
             request,
             shard,
