@@ -17,9 +17,15 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Sector size of members that have no own.
 const DEFAULT_SECTOR_BYTES: u32 = 512;
+
+/// For how long a file's lock that somebody holds is asked for again, and how often.
+const LOCK_WAIT: Duration = Duration::from_millis(200);
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why a drive cannot be opened. Every text is one sentence for the user.
 #[derive(Debug, thiserror::Error)]
@@ -378,8 +384,19 @@ fn device_mode_of(access: Access) -> OFlags {
     mode_of(access) | claim | OFlags::DIRECT
 }
 
-/// Keeps everybody else from locking the file.
+/// Keeps everybody else from locking the file. A held lock may be free in a moment: a program that this process
+/// starts, as for a hook, has its files and their locks for as long as it takes to start.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        match try_lock(fd) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(LOCK_AGAIN),
+            result => return result,
+        }
+    }
+}
+
+fn try_lock(fd: &OwnedFd) -> Result<(), Errno> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         // NFS gives those who only read no more than this, which keeps out who would write.
         Err(Errno::BADF) => rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared),

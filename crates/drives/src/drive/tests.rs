@@ -125,6 +125,20 @@ fn exclusive_means_once_and_looking_is_always_allowed() {
     open(&path);
 }
 
+/// As a process has it that another thread starts at that moment: a copy of the descriptor, until it runs its program.
+#[test]
+fn a_lock_that_is_let_go_in_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let inherited = open(&path).fd().unwrap().try_clone_to_owned().unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        drop(inherited);
+    });
+    open(&path);
+    child.join().unwrap();
+}
+
 #[test]
 fn what_is_only_read_is_held_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
