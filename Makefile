@@ -52,7 +52,7 @@ test-fresh: ## the README's two commands on fresh Debian systems; hours (ARGS='-
 	@scripts/fresh.sh $(ARGS)
 
 keep-images: ## crashed arrays of this version, for later ones to start; once for each release
-	@FULLSTRIPE_KEEP_IMAGES="$$PWD/crates/fullstripe/tests/releases" cargo test -p fullstripe --test e2e_releases can_be_kept
+	@FULLSTRIPE_KEEP_IMAGES="$$PWD/crates/fullstripe/tests/releases" cargo test -p fullstripe --test e2e can_be_kept
 
 test-concurrency: ## threads in many orders, Miri, ThreadSanitizer, ARM's parity code (ARGS='shuttle miri': those parts)
 	@scripts/concurrency.sh $(ARGS)

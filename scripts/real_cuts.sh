@@ -19,5 +19,5 @@ seed=${2:-$(($(fresh_seed) * 1000))}
 use_toolchain
 "$root/scripts/setup.sh" test
 say "$count cuts, lives from seed $seed on"
-REAL_CUTS_COUNT=$count REAL_CUTS_SEED=$seed cargo test "${cargo_lock_options[@]}" -p fullstripe --test e2e_real_cuts -- \
-    lives:: --nocapture
+REAL_CUTS_COUNT=$count REAL_CUTS_SEED=$seed cargo test "${cargo_lock_options[@]}" -p fullstripe --test e2e -- \
+    real_cuts::lives:: --nocapture

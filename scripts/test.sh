@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 case ${1:-all} in
 all) selection=(--workspace) ;;
 fast) selection=(--workspace --lib --bins) ;;
-e2e) selection=(-p fullstripe --test 'e2e_*') ;;
+e2e) selection=(-p fullstripe --test e2e) ;;
 *) die "unknown selection '$1': use all, fast or e2e." ;;
 esac
 

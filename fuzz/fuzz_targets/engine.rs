@@ -4,9 +4,9 @@
 
 #![no_main]
 
-#[path = "../../crates/engine/tests/exercise/mod.rs"]
+#[path = "../../crates/engine/tests/all/exercise/mod.rs"]
 mod exercise;
-#[path = "../../crates/engine/tests/memory/mod.rs"]
+#[path = "../../crates/engine/tests/all/memory/mod.rs"]
 mod memory;
 
 use libfuzzer_sys::fuzz_target;

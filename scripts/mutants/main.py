@@ -59,9 +59,8 @@ BUILD_SECONDS = 400
 TEST_SECONDS = 180
 BATCH = 12
 # By crate, the rounds that a mutant goes through until somebody notices: package and arguments of `cargo test`.
-SLOW_OF_ENGINE = ["limits"]
 TESTS = {
-    "engine": [("engine", "fast"), ("engine", ["--test", "limits"]), ("assembly", ["--lib"]),
+    "engine": [("engine", ["--lib", "--test", "all"]), ("engine", ["--test", "limits"]), ("assembly", ["--lib"]),
                ("sim", ["--lib", "--test", "given_up", "--test", "recorded"])],
     "assembly": [("assembly", ["--lib"]), ("sim", ["--lib"]), ("container", ["--lib"])],
     "metadata": [("metadata", ["--lib"]), ("assembly", ["--lib"])],
@@ -143,13 +142,6 @@ def drawn(mutants, results):
     return [mutant for mutant in order if mutant["package"] == order[0]["package"]]
 
 
-def arguments_of(package, tests):
-    if tests == "fast":
-        names = sorted(path.stem for path in (ROOT / "crates" / package / "tests").glob("*.rs"))
-        return ["--lib", *(word for name in names if name not in SLOW_OF_ENGINE for word in ("--test", name))]
-    return tests
-
-
 def try_batch(batch, package, tests, end):
     """What came of the mutants of one crate under one package's tests, by key; those without time are missing."""
     # cargo-mutants 27.1.0 lets mutants that leave out a field through every filter by name.
@@ -163,7 +155,7 @@ def try_batch(batch, package, tests, end):
                    "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
     arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true",
                  "--output", str(output), "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
-                 "--test-package", package, *places, "--", *arguments_of(package, tests)]
+                 "--test-package", package, *places, "--", *tests]
     running = cargo_mutants(arguments, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
         with Progress(f"{len(batch)} changes under the tests of {package}"):
@@ -191,7 +183,7 @@ def try_batch(batch, package, tests, end):
 def check_baseline(packages):
     """Ends the script if the tests fail without any change; builds what is built again and again."""
     for package, tests in packages:
-        command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *arguments_of(package, tests)]
+        command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *tests]
         environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
         say(" ".join(command))
         with Progress("tests without any change"):

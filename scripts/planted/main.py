@@ -51,7 +51,7 @@ TESTED = ["engine", "metadata", "assembly", "sim"]
 # Histories are asked by themselves.
 NOT_ASKED = ["sim/histories", "sim/lies"]
 # Their tests take longest.
-ASKED_LAST = ["metadata", "engine/volume", "engine/bitmap", "engine/log", "engine/limits"]
+ASKED_LAST = ["metadata", "engine/all", "engine/limits"]
 
 
 def say(text):

@@ -7,6 +7,7 @@
 
 #[path = "interleavings/long_runs.rs"]
 mod long_runs;
+#[path = "all/memory/mod.rs"]
 mod memory;
 
 use engine::control::message::{Command, Message};

@@ -10,4 +10,5 @@ mod requests;
 #[path = "limits/shards.rs"]
 mod shards;
 
+#[path = "all/memory/mod.rs"]
 mod memory;

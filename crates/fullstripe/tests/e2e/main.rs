@@ -1,0 +1,25 @@
+//! End to end: the built binary as a user runs it, with real clients and file systems. One program, so that what its modules
+//! share is compiled and linked once.
+//!
+//! Run one module's tests with `cargo test -p fullstripe --test e2e NAME::`.
+
+mod bitmap;
+mod common;
+mod counting;
+mod faults;
+mod filesystems;
+mod limits;
+mod metadata;
+mod pipes;
+mod plan;
+mod predict;
+mod readme;
+mod real_cuts;
+mod releases;
+mod scrub;
+mod serve;
+mod shadow;
+mod sim;
+mod troubleshooting;
+mod watching;
+mod year;

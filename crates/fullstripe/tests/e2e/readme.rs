@@ -1,0 +1,90 @@
+//! Lines of the documents, run as they are written: the README's ten, and how to go on after a crash.
+
+use crate::common::process::{Said, tied};
+use crate::common::{Bed, is_root, run};
+use std::path::Path;
+
+const README: &str = include_str!("../../../../README.md");
+const USING: &str = include_str!("../../../../docs/using.md");
+const TEN_LINES: &str = "## Ten lines to a file system";
+
+/// The commands below a heading.
+fn block<'a>(document: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = document.split_once(heading).expect("the heading");
+    let lines = rest.split("```").nth(1);
+    lines.expect("a block of commands").trim()
+}
+
+/// `lines` with smaller drives and a socket of the test's own; whatever fails, nothing is left behind.
+fn script(bed: &Bed, lines: &str) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_fullstripe"));
+    let folder = program
+        .parent()
+        .expect("it lies in a folder")
+        .display()
+        .to_string();
+    let socket = bed.path("nbd").display().to_string();
+    let lines = lines
+        .replace("$PWD/target/release", &folder)
+        .replace("-s 1G", "-s 160M")
+        .replace("/tmp/vol0.sock", &socket);
+    let cleanup = "umount mnt; losetup -d $loop; fusermount3 -uz view; kill $(jobs -p)";
+    format!("trap '{{ {cleanup}; }} 2>/dev/null || true' EXIT; set -e\n{lines}\n")
+}
+
+fn run_lines(bed: &Bed, lines: &str) -> Said {
+    let mut shell = tied(Path::new("/bin/bash"));
+    shell
+        .args(["-c", &script(bed, lines)])
+        .current_dir(bed.path("."));
+    shell.env("FULLSTRIPE_SOCKET", bed.path("api"));
+    shell.env("XDG_STATE_HOME", bed.path("state"));
+    run(&mut shell, 150).ok()
+}
+
+#[test]
+fn ten_lines_lead_to_a_file_system_that_survives_a_drive() {
+    if !is_root("ten_lines_lead_to_a_file_system_that_survives_a_drive") {
+        return;
+    }
+    let bed = Bed::new(0, 0);
+    let lines = block(README, TEN_LINES);
+    assert_eq!(lines.lines().count(), 10, "{lines}");
+    let said = run_lines(&bed, lines);
+    for words in [
+        "Created volume vol0",
+        "slot 3  d3.img  in sync",
+        "the array is stopped",
+    ] {
+        assert!(said.out.contains(words), "{words}: {said}");
+    }
+    assert!(said.err.contains("check finished"), "{said}");
+    // What the drive that was lost held is on the new one.
+    let left = ["assemble", "d0.img", "d1.img", "d3.img", "d4.img"];
+    let said = run(&mut bed.fullstripe(&left), 20).ok();
+    assert!(said.out.contains("4 of 4  optimal"), "{said}");
+}
+
+#[test]
+fn a_mounted_file_system_is_there_again_after_a_crash() {
+    if !is_root("a_mounted_file_system_is_there_again_after_a_crash") {
+        return;
+    }
+    let bed = Bed::new(0, 0);
+    let ten: Vec<&str> = block(README, TEN_LINES).lines().collect();
+    let mount = ten.iter().position(|line| line.contains("mount $loop mnt"));
+    let until_mounted = ten[..=mount.expect("it is mounted")].join("\n");
+    let recovery = block(USING, "## When the serving process has died");
+    let lines = format!(
+        "{until_mounted}
+echo kept > mnt/synced; sync
+server=$(jobs -p | head -1); kill -9 $server
+wait $server || true; (echo lost > mnt/later; sync) 2> /dev/null || true
+{recovery}
+echo it says $(cat mnt/synced); umount mnt; losetup -d $loop; fusermount3 -u view; fullstripe stop --wait"
+    );
+    let said = run_lines(&bed, &lines);
+    for words in ["vol0 is optimal", "it says kept", "the array is stopped"] {
+        assert!(said.out.contains(words), "{words}: {said}");
+    }
+}
