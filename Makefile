@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build prebuilt demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-fresh torture keep-images fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt demo test fast e2e test-interop test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ keep-images: ## crashed arrays of this version, for later ones to start; once fo
 
 test-concurrency: ## threads in many orders, Miri, ThreadSanitizer, ARM's parity code (ARGS='shuttle miri': those parts)
 	@scripts/concurrency.sh $(ARGS)
+
+whole: ## whole lanes by name, what came of each into docs/lanes.md (ARGS='cuts miri'; without: the names)
+	@scripts/whole.py $(ARGS)
 
 fuzz: ## all fuzz targets, SECONDS in sum (60); needs a nightly toolchain and cargo-fuzz
 	@scripts/fuzz.sh $(SECONDS)
