@@ -8,6 +8,9 @@ use engine::request::Operation;
 use engine::units::Buffer;
 use std::collections::BTreeSet;
 
+/// A check walks over all that waits, which is hundreds of thousands of requests here.
+pub const CHECK_EVERY_TURNS: u64 = 16;
+
 /// The unit of most requests here.
 pub const BLOCK_BYTES: u32 = 4096;
 
@@ -49,6 +52,7 @@ impl Flooded {
             array.fill(payload.at(block as u32 * BLOCK_BYTES), &pattern(block));
         }
         array.shared.borrow_mut().latency_ns = 0;
+        array.check_every_turns = CHECK_EVERY_TURNS;
         let most = vec![Occupancy::default(); array.shards.len()];
         Flooded {
             array,

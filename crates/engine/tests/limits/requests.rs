@@ -1,6 +1,6 @@
 //! Requests of one shard's own clients.
 
-use crate::flood::{BLOCK_BYTES, Flooded, two_floods};
+use crate::flood::{BLOCK_BYTES, CHECK_EVERY_TURNS, Flooded, two_floods};
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::record::LogArea;
 use engine::event::Event;
@@ -99,6 +99,7 @@ fn writes_of_one_place_keep_their_order() {
     let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
     array.shared.borrow_mut().latency_ns = 0;
+    array.check_every_turns = CHECK_EVERY_TURNS;
     const BUFFERS: u64 = 16 * MIB / 512;
     let all = array.allocate(16 * MIB);
     let stamp = |number: u64| [(number % BUFFERS).to_le_bytes(); 64].concat();

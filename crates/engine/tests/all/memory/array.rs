@@ -24,6 +24,10 @@ pub struct Array {
     pub shards: Vec<Shard<MemoryWorld>>,
     pub shared: Rc<RefCell<Shared>>,
     pub shape: Geometry,
+    /// After how many busy turns the whole state is checked: each, unless so much waits that a check takes as long as many
+    /// turns.
+    pub check_every_turns: u64,
+    busy_turns: u64,
     next_tag: u64,
     payload_from: u64,
     payload_next: u64,
@@ -113,6 +117,8 @@ impl Array {
             shards,
             shared,
             shape,
+            check_every_turns: 1,
+            busy_turns: 0,
             next_tag: 1,
             payload_from,
             payload_next: 0,
@@ -137,12 +143,15 @@ impl Array {
         busy
     }
 
-    /// A turn of a shard, and a look at all that it has if there was anything to do.
+    /// A turn of a shard, and a check of its whole state if there was anything to do.
     fn turn_one(&mut self, shard: usize) -> bool {
         let shard = &mut self.shards[shard];
         let busy = shard.turn();
         if busy {
-            shard.engine.check();
+            self.busy_turns += 1;
+            if self.busy_turns.is_multiple_of(self.check_every_turns) {
+                shard.engine.check();
+            }
         }
         busy
     }
